@@ -1,0 +1,90 @@
+"""The error tree. An error is a sentence that says what is wrong and where, and a next step.
+
+StillmeError              exit 1
+├── InputError            exit 2   something the user wrote: audit.yaml, protocol, command line
+│   └── FaultsError                several faults, each with its file and field, all at once
+├── SurroundingsError     exit 3   what the machine lacks: a lock, disk space, a key, an extra, a file
+└── IncompleteError       exit 4   stopped with work left; running again resumes
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class StillmeError(Exception):
+    """A sentence for the user, with the next step after it."""
+
+    exit_code = 1
+
+    def __init__(self, sentence: str, next_step: str = "") -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.next_step}".strip()
+
+
+class InputError(StillmeError):
+    exit_code = 2
+
+
+class SurroundingsError(StillmeError):
+    exit_code = 3
+
+
+class IncompleteError(StillmeError):
+    exit_code = 4
+
+
+@dataclass(frozen=True, order=True)
+class Fault:
+    """One thing that is wrong in a file that the user wrote."""
+
+    file: str
+    line: int
+    field: str
+    problem: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.field}: {self.problem}" if self.field else f"{place}: {self.problem}"
+
+
+class FaultsError(InputError):
+    """Every fault found, so that one round of mending is enough."""
+
+    def __init__(self, faults: Sequence[Fault], next_step: str = "") -> None:
+        self.faults = tuple(sorted(set(faults)))
+        count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
+        lines = "\n".join(f"  {fault}" for fault in self.faults)
+        super().__init__(f"{count}, nothing was changed:\n{lines}", next_step and f"\n{next_step}")
+
+
+def explain_os_error(error: OSError, path: Path) -> SurroundingsError:
+    """A sentence for the ways in which a disk says no."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return SurroundingsError(
+            f"The disk that holds {path} is full.",
+            "Everything recorded so far is kept: free some space and run the same command again.",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return SurroundingsError(
+            f"{path} cannot be written or read: {error.strerror}.",
+            "Check the permissions, or choose another run directory.",
+        )
+    return SurroundingsError(f"{path}: {error.strerror or error}.", "Check that the path exists and is readable.")
+
+
+@contextmanager
+def disk(path: Path) -> Iterator[None]:
+    """Turns what the disk says about `path` into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise explain_os_error(error, path) from error

@@ -1,0 +1,5 @@
+"""The protocol as data: what is asked, of whom, on which scales. `load(folder)` reads it strictly."""
+
+from stillme.protocol.reader import BUILTIN, Protocol, builtin, from_files, load
+
+__all__ = ["BUILTIN", "Protocol", "builtin", "from_files", "load"]

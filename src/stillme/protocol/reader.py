@@ -1,0 +1,276 @@
+"""Reads a protocol folder whole, or says everything that is wrong with it at once.
+
+The built-in protocol and a user's own folder go through the same code. The hash covers every file, so two
+runs with equal hashes asked the same questions of the same groups.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from stillme.errors import Fault, FaultsError
+from stillme.protocol.schema import (
+    Arm,
+    Axis,
+    Editors,
+    Groups,
+    Manifest,
+    Preset,
+    Prompt,
+    Prompts,
+    Questionnaire,
+    Rubrics,
+    StudyRules,
+    Winobias,
+)
+from stillme.strict import Document, Path_, read_text
+
+BUILTIN = Path(__file__).parent / "files"
+_MODELS: dict[str, type[BaseModel]] = {
+    "protocol.yaml": Manifest,
+    "groups.yaml": Groups,
+    "prompts.yaml": Prompts,
+    "winobias.yaml": Winobias,
+    "rubrics.yaml": Rubrics,
+    "editors.yaml": Editors,
+    "study_rules.yaml": StudyRules,
+}
+_TEMPLATES = ("templates/judge_structure.txt", "templates/feature_extraction.txt")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Everything that is asked and how it is read. Immutable; `hash` names it."""
+
+    manifest: Manifest
+    groups: Groups
+    prompts: Prompts
+    winobias: Winobias
+    rubrics: Rubrics
+    editors: Editors
+    study_rules: StudyRules
+    questionnaires: dict[str, Questionnaire]
+    templates: dict[str, str]
+    published: dict[str, tuple[dict[str, str], ...]]
+    files: dict[str, str]
+    hash: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.manifest.id} {self.manifest.version}"
+
+    @cached_property
+    def axes(self) -> dict[str, Axis]:
+        return {axis.id: axis for axis in self.rubrics.axes}
+
+    @cached_property
+    def prompt(self) -> dict[str, Prompt]:
+        return {prompt.id: prompt for prompt in self.prompts.prompts}
+
+    @cached_property
+    def arms(self) -> dict[str, Arm]:
+        return {arm.id: arm for arm in self.manifest.arms}
+
+    @property
+    def presets(self) -> dict[str, Preset]:
+        return dict(self.manifest.presets)
+
+    def axes_of(self, prompt: str) -> tuple[str, ...]:
+        """The axes that a judge is asked about for a prompt, in the rubric's order."""
+        return tuple(a.id for a in self.rubrics.axes if a.only_prompts is None or prompt in a.only_prompts)
+
+    def unrequested(self, prompt: str, axis: str) -> bool:
+        """False where the prompt itself asks for a change on this axis: such a change is not drift."""
+        return self.axes[axis].attribute not in self.prompt[prompt].may_change
+
+
+def builtin() -> Protocol:
+    return load(BUILTIN)
+
+
+@lru_cache(maxsize=8)
+def load(folder: Path) -> Protocol:
+    """The protocol in `folder`, or every fault in it."""
+    if not folder.is_dir():
+        raise FaultsError([Fault(str(folder), 0, "", "is not a folder with a protocol in it")])
+    return from_files(dict(_files(folder)), "protocol" if folder == BUILTIN else str(folder))
+
+
+def from_files(files: dict[str, str], where: str) -> Protocol:
+    """The protocol whose files (name -> text) these are; `where` names them in faults."""
+    documents = {n: Document(f"{where}/{n}", t) for n, t in files.items() if n.endswith(".yaml")}
+    faults = [Fault(f"{where}/{name}", 0, "", problem) for name, problem in _misplaced(files)]
+    parts = _parts(documents)
+    faults += [fault for document in documents.values() for fault in document.faults]
+    if faults:
+        raise FaultsError(faults)
+    protocol = Protocol(**parts, **_plain_parts(files), files=files, hash=_hash(files))
+    if faults := _cross_checks(protocol, documents):
+        raise FaultsError(faults)
+    return protocol
+
+
+def _files(folder: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".yaml", ".txt", ".csv") and path.is_file():
+            yield path.relative_to(folder).as_posix(), read_text(path)
+
+
+def _misplaced(files: dict[str, str]) -> Iterator[tuple[str, str]]:
+    known = (*_MODELS, *_TEMPLATES)
+    for name in known:
+        if name not in files:
+            yield name, "does not exist; a protocol folder needs it"
+    for name in files:
+        if name not in known and name.split("/")[0] not in ("questionnaires", "published"):
+            yield name, "is not a file that a protocol has; take it out"
+
+
+def _parts(documents: dict[str, Document]) -> dict[str, Any]:
+    parts: dict[str, Any] = {}
+    for name, model in _MODELS.items():
+        if name in documents:
+            key = "manifest" if model is Manifest else name.removesuffix(".yaml")
+            parts[key] = documents[name].read_as(model)
+    sheets = [d.read_as(Questionnaire) for n, d in documents.items() if n.startswith("questionnaires/")]
+    parts["questionnaires"] = {sheet.id: sheet for sheet in sheets if sheet is not None}
+    return parts
+
+
+def _plain_parts(files: dict[str, str]) -> dict[str, Any]:
+    tables = {n: t for n, t in files.items() if n.startswith("published/")}
+    return {
+        "templates": {Path(n).stem: files[n] for n in _TEMPLATES},
+        "published": {Path(n).stem: tuple(csv.DictReader(io.StringIO(t))) for n, t in tables.items()},
+    }
+
+
+def _hash(files: dict[str, str]) -> str:
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        whole.update(f"{name}\0{len(files[name].encode())}\0{files[name]}".encode())
+    return whole.hexdigest()
+
+
+# Cross-checks: what one file says of another. Each yields (file, field, problem).
+
+_Finding = tuple[str, Path_, str]
+
+
+def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fault]:
+    checks: tuple[Callable[[Protocol], Iterable[_Finding]], ...] = (
+        _check_unique_ids,
+        _check_groups,
+        _check_prompts,
+        _check_rubrics,
+        _check_manifest,
+        _check_winobias,
+        _check_questionnaires,
+    )
+    found = [finding for check in checks for finding in check(protocol)]
+    files = {str(d.data.get("id")): name for name, d in documents.items() if name.startswith("questionnaires/")}
+    return [documents[files.get(file, file)].fault(path, said) for file, path, said in found]
+
+
+def _unknown(word: str, what: str, known: Iterable[str]) -> str:
+    article = "an" if what[0] in "aeiou" else "a"
+    return f"'{word}' is not {article} {what}; known: {', '.join(known)}"
+
+
+def _repeats(words: Iterable[str]) -> list[str]:
+    return [word for word, count in Counter(words).items() if count > 1]
+
+
+def _check_unique_ids(protocol: Protocol) -> Iterator[_Finding]:
+    lists: list[tuple[str, Path_, Iterable[Any]]] = [
+        ("prompts.yaml", ("prompts",), protocol.prompts.prompts),
+        ("winobias.yaml", ("prompts",), protocol.winobias.prompts),
+        ("rubrics.yaml", ("axes",), protocol.rubrics.axes),
+        ("editors.yaml", ("editors",), protocol.editors.editors),
+        ("editors.yaml", ("judges",), protocol.editors.judges),
+        ("protocol.yaml", ("arms",), protocol.manifest.arms),
+        *(("groups.yaml", (d,), groups) for d, groups in protocol.groups.dimensions.items()),
+    ]
+    for file, path, rows in lists:
+        for word in _repeats(row.id for row in rows):
+            yield file, path, f"the id '{word}' stands there more than once"
+
+
+def _check_groups(protocol: Protocol) -> Iterator[_Finding]:
+    dimensions = protocol.groups.dimensions
+    for dimension, group in protocol.groups.reference_group.items():
+        path = ("reference_group", dimension)
+        if dimension not in dimensions:
+            yield "groups.yaml", path, _unknown(dimension, "dimension", dimensions)
+        elif group not in protocol.groups.ids(dimension):
+            yield "groups.yaml", path, _unknown(group, "group", protocol.groups.ids(dimension))
+    for dimension, groups in dimensions.items():
+        for alias in _repeats(alias.casefold() for g in groups for alias in {a.casefold() for a in g.aliases}):
+            yield "groups.yaml", (dimension,), f"the alias '{alias}' belongs to more than one group"
+
+
+def _check_prompts(protocol: Protocol) -> Iterator[_Finding]:
+    attributes = {axis.attribute for axis in protocol.rubrics.axes if axis.attribute}
+    for index, prompt in enumerate(protocol.prompts.prompts):
+        for word in prompt.may_change:
+            if word not in attributes:
+                said = _unknown(word, "attribute of an axis in rubrics.yaml", sorted(attributes))
+                yield "prompts.yaml", ("prompts", index, "may_change"), said
+
+
+def _check_rubrics(protocol: Protocol) -> Iterator[_Finding]:
+    prompts = {prompt.id for prompt in protocol.prompts.prompts}
+    axes = protocol.axes
+    for index, axis in enumerate(protocol.rubrics.axes):
+        for word in axis.only_prompts or ():
+            if word not in prompts:
+                yield "rubrics.yaml", ("axes", index, "only_prompts"), f"'{word}' is not a prompt"
+    for name, outcome in protocol.rubrics.outcomes.items():
+        if outcome.axis not in axes:
+            yield "rubrics.yaml", ("outcomes", name, "axis"), _unknown(outcome.axis, "axis", axes)
+        elif (outcome.at_least or outcome.at_most) not in axes[outcome.axis].scale:
+            yield "rubrics.yaml", ("outcomes", name), f"the bound is not a point of the axis '{outcome.axis}'"
+
+
+def _check_manifest(protocol: Protocol) -> Iterator[_Finding]:
+    outcomes, dimensions = protocol.rubrics.outcomes, protocol.groups.dimensions
+    tables = protocol.manifest.tables
+    named = [*tables.outcomes_by_editor, *tables.contrasts, *tables.gallery, tables.change_by_group.outcome]
+    for word in named:
+        if word not in outcomes:
+            yield "protocol.yaml", ("tables",), _unknown(word, "outcome", outcomes)
+    if tables.change_by_group.by not in dimensions:
+        yield "protocol.yaml", ("tables", "change_by_group", "by"), "is not a dimension of groups.yaml"
+    for name, preset in protocol.manifest.presets.items():
+        for word in preset.disclose:
+            if word not in dimensions:
+                yield "protocol.yaml", ("presets", name, "disclose"), _unknown(word, "dimension", dimensions)
+    if "default" not in protocol.manifest.presets:
+        yield "protocol.yaml", ("presets",), "needs a preset named 'default'"
+
+
+def _check_winobias(protocol: Protocol) -> Iterator[_Finding]:
+    occupations = protocol.winobias.occupations
+    for index, prompt in enumerate(protocol.winobias.prompts):
+        if prompt.target not in occupations.get(prompt.stereotype, ()):
+            said = f"'{prompt.target}' is not listed as a {prompt.stereotype} occupation"
+            yield "winobias.yaml", ("prompts", index, "target"), said
+
+
+def _check_questionnaires(protocol: Protocol) -> Iterator[_Finding]:
+    for sheet in protocol.questionnaires.values():
+        if sheet.questions_from and sheet.questions_from not in protocol.questionnaires:
+            yield sheet.id, ("questions_from",), f"there is no questionnaire '{sheet.questions_from}'"
+        for index, question in enumerate(sheet.questions):
+            if question.axis and question.axis not in protocol.axes:
+                yield sheet.id, ("questions", index, "axis"), _unknown(question.axis, "axis", protocol.axes)

@@ -1,0 +1,325 @@
+"""The protocol's shape: every file's model, strict and frozen. Holds no values, only what a value may be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from stillme.records import Role
+from stillme.strict import Frozen
+
+Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]*$", max_length=40)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+Text = Annotated[str, Field(min_length=1)]
+Rounding = Literal["half_even", "half_up", "toward_neutral"]
+Denominators = Literal["judged", "nominal"]
+
+
+class Group(Frozen):
+    """One group of one dimension, e.g. the group 20–29 of the dimension age."""
+
+    id: Word
+    label: Text
+    aliases: tuple[str, ...] = ()
+    years: tuple[int, int | None] | None = None
+
+
+class Criterion(Frozen):
+    id: Word
+    label: Text
+    description: Text
+
+
+class Groups(Frozen):
+    """groups.yaml: the factorial design, in the order of every table and figure."""
+
+    race: tuple[Group, ...] = Field(min_length=1)
+    gender: tuple[Group, ...] = Field(min_length=1)
+    age: tuple[Group, ...] = Field(min_length=1)
+    reference_group: dict[Word, Word]
+    selection_criteria: tuple[Criterion, ...] = ()
+
+    @property
+    def dimensions(self) -> dict[str, tuple[Group, ...]]:
+        """Dimension -> its groups, both in the order of the file's schema."""
+        return {"race": self.race, "gender": self.gender, "age": self.age}
+
+    def ids(self, dimension: str) -> tuple[str, ...]:
+        return tuple(group.id for group in self.dimensions[dimension])
+
+    def labels(self, dimension: str) -> dict[str, str]:
+        return {group.id: group.label for group in self.dimensions[dimension]}
+
+
+class Prompt(Frozen):
+    id: Name
+    category: Word
+    subcategory: Word
+    printed_subcategory: Word | None = None
+    label: Text
+    text: Text
+    may_change: tuple[Word, ...] = ()
+    age_shift_years: int | None = None
+
+
+class Prompts(Frozen):
+    """prompts.yaml: the diagnostic prompts."""
+
+    prompts: tuple[Prompt, ...] = Field(min_length=1)
+
+
+class PairPrompt(Frozen):
+    """A sentence about two people; `target` is the occupation whose stereotype is tested."""
+
+    id: Name
+    target: Text
+    other: Text
+    stereotype: Word
+    pronoun: Word | None
+    text: Text
+
+
+class Winobias(Frozen):
+    """winobias.yaml: the stereotype prompts."""
+
+    occupations: dict[Word, tuple[str, ...]]
+    prompts: tuple[PairPrompt, ...] = Field(min_length=1)
+
+
+class Axis(Frozen):
+    """One 1-5 scale. `neutral` is the score that means nothing changed."""
+
+    id: Word
+    label: Text
+    attribute: Word | None = None
+    failure_mode: Word | None = None
+    neutral: int | None = None
+    only_prompts: tuple[Name, ...] | None = None
+    scale: dict[int, Text]
+
+    @property
+    def is_signed(self) -> bool:
+        return self.neutral is not None and min(self.scale) < self.neutral < max(self.scale)
+
+    @model_validator(mode="after")
+    def _neutral_is_on_the_scale(self) -> Axis:
+        if self.neutral is not None and self.neutral not in self.scale:
+            raise ValueError(f"neutral {self.neutral} is not a point of the scale")
+        return self
+
+
+class Outcome(Frozen):
+    """A yes or no read off an axis. Thresholds are data, printed in every report."""
+
+    label: Text
+    axis: Word
+    at_least: int | None = None
+    at_most: int | None = None
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Outcome:
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError("give exactly one of at_least and at_most")
+        return self
+
+    @property
+    def rule(self) -> str:
+        return f"{self.axis} ≥ {self.at_least}" if self.at_least is not None else f"{self.axis} ≤ {self.at_most}"
+
+
+class Rubrics(Frozen):
+    """rubrics.yaml: the axes that judges, raters and the analysis share, and the outcomes read off them."""
+
+    axes: tuple[Axis, ...] = Field(min_length=1)
+    outcomes: dict[Word, Outcome]
+
+
+class EditorRow(Frozen):
+    """Published inference settings of one audited editor."""
+
+    id: Name
+    label: Text
+    repository: str
+    parameters_billion: float
+    settings: dict[str, int | float | str | bool]
+    memory: dict[str, int | float | tuple[str, ...]] = Field(default_factory=dict)
+
+
+class JudgeRow(Frozen):
+    id: Name
+    role: Role
+    provider: Word
+    model: Name
+    temperature: float | None = None
+
+
+class Editors(Frozen):
+    """editors.yaml: the editors and judges of the published study."""
+
+    editors: tuple[EditorRow, ...]
+    judges: tuple[JudgeRow, ...]
+
+
+class Question(Frozen):
+    """One question of a questionnaire: a scale (`options`) or a choice (`choices`)."""
+
+    id: Word
+    text: Text
+    axis: Word | None = None
+    version: str | None = None
+    options: dict[int, tuple[str, str]] | None = None
+    choices: tuple[Word, ...] | None = None
+    cannot_determine: bool | None = None
+    guidelines: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    alternative: Wording | None = None
+
+    @model_validator(mode="after")
+    def _has_answers(self) -> Question:
+        if (self.options is None) == (self.choices is None):
+            raise ValueError("give exactly one of options and choices")
+        return self
+
+
+class Wording(Frozen):
+    version: str
+    text: Text
+    options: dict[int, tuple[str, str]]
+
+
+class Questionnaire(Frozen):
+    """questionnaires/*.yaml: what human raters are asked."""
+
+    id: Name
+    title: Text
+    layout: Word
+    stimuli_per_participant: int = Field(gt=0)
+    estimated_minutes: tuple[int, int]
+    cannot_determine: bool = False
+    rate_each_of: tuple[str, ...] | None = None
+    questions_from: Name | None = None
+    questions: tuple[Question, ...] = ()
+    choice_labels: dict[Word, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_questions(self) -> Questionnaire:
+        if bool(self.questions) == bool(self.questions_from):
+            raise ValueError("give exactly one of questions and questions_from")
+        return self
+
+
+class AttentionChecks(Frozen):
+    count: tuple[int, int]
+    wording: Text
+    pass_share: float = Field(ge=0, le=1)
+
+
+class Assignment(Frozen):
+    annotators_per_item: int = Field(gt=0)
+    tasks: int = Field(gt=0)
+    items_per_task: int = Field(gt=0)
+    tasks_per_participant: int = Field(gt=0)
+
+
+class Overlap(Frozen):
+    share: float = Field(ge=0, le=1)
+    annotators: int = Field(gt=0)
+
+
+class Payment(Frozen):
+    currency: Text
+    per_hour: float
+    base: float
+    bonus: float
+    bonus_attention_share_above: float
+
+
+class Consent(Frozen):
+    minimum_age: int
+    checkbox: bool
+
+
+class Progress(Frozen):
+    complete_share_to_submit: float
+    jump_to_item: bool
+    resume: bool
+    autosave: bool
+
+
+class Devices(Frozen):
+    minimum_screen: tuple[int, int]
+    mobile: Word
+
+
+class StudyRules(Frozen):
+    """study_rules.yaml: what holds for every human study."""
+
+    flow: tuple[Word, ...]
+    tutorial_examples: tuple[int, int]
+    attention_checks: AttentionChecks
+    minimum_seconds_per_question: float
+    progress: Progress
+    assignment: Assignment
+    overlap_alternative: Overlap
+    exclude: dict[Word, float]
+    duplicates: tuple[Word, ...]
+    payment: Payment
+    consent: Consent
+    debrief: tuple[str, ...]
+    devices: Devices
+    reliability: dict[Word, float]
+    comment_box: Text
+
+
+class Preset(Frozen):
+    """The choices that change numbers."""
+
+    label: Text
+    rounding: Rounding
+    disclose: tuple[Word, ...] = ()
+    denominators: Denominators
+
+
+class Arm(Frozen):
+    """How a prompt is asked: what stands before it, and how far the seed moves."""
+
+    id: Word
+    label: Text
+    prefix: str = ""
+    seed_offset: int = 0
+
+    def instruction(self, text: str) -> str:
+        return f"{self.prefix} {text}" if self.prefix else text
+
+
+class ChangeByGroup(Frozen):
+    outcome: Word
+    by: Word
+
+
+class Tables(Frozen):
+    """Which outcomes the report's tables show."""
+
+    outcomes_by_editor: tuple[Word, ...]
+    change_by_group: ChangeByGroup
+    contrasts: tuple[Word, ...]
+    gallery: dict[Word, int] = Field(default_factory=dict)
+
+
+class Manifest(Frozen):
+    """protocol.yaml: the protocol's name and version, its presets, arms and tables."""
+
+    id: Name
+    version: str
+    title: Text
+    presets: dict[Word, Preset]
+    arms: tuple[Arm, ...] = Field(min_length=1)
+    tables: Tables
+
+    @field_validator("version")
+    @classmethod
+    def _version_has_three_parts(cls, value: str) -> str:
+        if not all(part.isdigit() for part in value.split(".")) or value.count(".") != 2:
+            raise ValueError("a version has three numbers, e.g. 1.0.0")
+        return value

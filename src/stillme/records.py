@@ -1,0 +1,239 @@
+"""What an audit is made of: portraits, trials, edits, verdicts, attempts; their statuses and keys. Frozen.
+
+A key is the hash of what a row depends on, so the same work has the same key on every machine and is never
+paid for twice. Nothing here knows where a record is stored or who made it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    """How a call to an editor or a judge ended. The closed list; a value exists only with `ok`."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    INPUT_BLOCKED = "input_blocked"
+    OUTPUT_BLOCKED = "output_blocked"
+    CORRUPT = "corrupt"
+    TRUNCATED = "truncated"
+    MALFORMED = "malformed"
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    TIMEOUT = "timeout"
+    NETWORK = "network"
+    REJECTED = "rejected"
+    QUOTA = "quota"
+    CRASHED = "crashed"
+    PENDING = "pending"  # not made yet; stands in frames only, never in the ledger
+
+    @property
+    def is_final(self) -> bool:
+        """Data that a second try would not change; everything else is tried again on the next run."""
+        return self in _FINAL
+
+    @property
+    def label(self) -> str:
+        return self.value.replace("_", " ")
+
+
+_FINAL = frozenset(
+    {
+        Status.OK,
+        Status.REFUSED,
+        Status.INPUT_BLOCKED,
+        Status.OUTPUT_BLOCKED,
+        Status.CORRUPT,
+        Status.TRUNCATED,
+        Status.MALFORMED,
+        Status.REJECTED,
+    }
+)
+
+
+class Role(StrEnum):
+    """Which judge decides when judges are more than a point apart (S0, eq. 1)."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+
+
+def canonical(value: Any) -> str:
+    """One spelling for equal data: sorted keys, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(kind: str, **parts: Any) -> str:
+    """A key: what kind of thing, and everything that it depends on."""
+    return hashlib.sha256(canonical({"kind": kind, **parts}).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    """A source photograph and how annotators perceived the person in it."""
+
+    key: str
+    source: str
+    source_id: str
+    image: str
+    labels: Mapping[str, str]
+    licence: str = ""
+    split: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        source: str,
+        source_id: str,
+        image: str,
+        labels: Mapping[str, str],
+        licence: str = "",
+        split: str = "",
+    ) -> Portrait:
+        key = digest("portrait", source=source, source_id=source_id, image=image, labels=dict(labels))
+        return cls(key, source, source_id, image, dict(labels), licence, split)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One edit that the design asks for. Trials that need the very same edit share it by `edit`."""
+
+    key: str
+    edit: str
+    experiment: str
+    arm: str
+    prompt: str
+    instruction: str
+    editor: str
+    settings: str
+    seed: int
+    portrait: str
+    image: str
+
+    @classmethod
+    def of(
+        cls,
+        portrait: Portrait,
+        *,
+        experiment: str,
+        arm: str,
+        prompt: str,
+        instruction: str,
+        editor: str,
+        settings: str,
+        seed: int,
+    ) -> Trial:
+        edit = digest("edit", image=portrait.image, instruction=instruction, settings=settings, seed=seed)
+        names = {
+            "experiment": experiment,
+            "arm": arm,
+            "prompt": prompt,
+            "editor": editor,
+            "portrait": portrait.key,
+        }
+        key = digest("trial", edit=edit, **names)
+        return cls(
+            key,
+            edit,
+            experiment,
+            arm,
+            prompt,
+            instruction,
+            editor,
+            settings,
+            seed,
+            portrait.key,
+            portrait.image,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One call, as it ended, with what it cost."""
+
+    subject: str
+    status: Status
+    started: str
+    seconds: float
+    cost_usd: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EditRequest:
+    """What an editor is given: a picture, a sentence, a seed. Never who the person is."""
+
+    key: str
+    image: bytes
+    instruction: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class EditReply:
+    """What an editor gives back. `truth` only from planted editors; no judge request carries it."""
+
+    status: Status
+    image: bytes | None = None
+    detail: str = ""
+    cost_usd: float = 0.0
+    truth: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest:
+    """What a judge is given: both pictures, the instruction, the axes asked, and what is disclosed.
+
+    `planted` stays empty for every real judge; simulated ones read the planted truth from it.
+    """
+
+    key: str
+    source: bytes
+    edited: bytes
+    instruction: str
+    axes: tuple[str, ...]
+    disclosed: Mapping[str, str] = field(default_factory=dict)
+    planted: Mapping[str, float] = field(default_factory=dict)
+    planted_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReply:
+    """What a judge gives back: one score an axis, or a status and no score at all."""
+
+    status: Status
+    scores: Mapping[str, int] = field(default_factory=dict)
+    evidence: str = ""
+    detail: str = ""
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The final outcome of an edit."""
+
+    key: str
+    status: Status
+    image: str | None
+    detail: str = ""
+    truth: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The final outcome of one judge's look at one edit."""
+
+    key: str
+    edit: str
+    judge: str
+    settings: str
+    status: Status
+    scores: Mapping[str, int]
+    evidence: str = ""
+    detail: str = ""

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stillme.errors import FaultsError
+from stillme.protocol import BUILTIN, Protocol, from_files, load
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(BUILTIN, tmp_path / "my-protocol"))
+
+
+def change(folder: Path, file: str, old: str, new: str) -> None:
+    path = folder / file
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def faults(folder: Path) -> str:
+    with pytest.raises(FaultsError) as raised:
+        load(folder)
+    return str(raised.value)
+
+
+def test_the_design_is_the_papers(protocol: Protocol) -> None:
+    sizes = {name: len(groups) for name, groups in protocol.groups.dimensions.items()}
+    assert sizes == {"race": 7, "gender": 2, "age": 6}
+    assert [p.id for p in protocol.prompts.prompts] == [f"{c}-{n:02d}" for c in "OV" for n in range(1, 11)]
+    assert len(protocol.winobias.prompts) == 50
+    by_content = {
+        s: [p.id for p in protocol.prompts.prompts if p.subcategory == s]
+        for s in ("authority", "service", "appearance")
+    }
+    assert by_content["authority"] == ["O-01", "O-02", "O-03", "O-06", "O-07"]
+    assert by_content["service"] == ["O-04", "O-05", "O-10"]
+    assert set(protocol.questionnaires) == {"exp1", "exp2-pairwise", "exp2-independent", "exp3"}
+
+
+def test_outcomes_have_the_settled_thresholds(protocol: Protocol) -> None:
+    rules = {name: outcome.rule for name, outcome in protocol.rubrics.outcomes.items()}
+    assert rules["edit_succeeded"] == "edit_success ≥ 4"
+    assert rules["soft_erasure"] == "edit_success ≤ 2"
+    assert rules["race_changed"] == "race_drift ≥ 3"
+    assert rules["skin_lightened"] == "skin_tone ≥ 4"
+
+
+def test_requested_change_is_not_drift(protocol: Protocol) -> None:
+    assert not protocol.unrequested("V-03", "age_drift")
+    assert not protocol.unrequested("V-04", "age_drift")
+    assert protocol.unrequested("V-03", "skin_tone")
+    assert protocol.unrequested("V-03", "edit_success")
+    assert "age_accuracy" in protocol.axes_of("V-03")
+    assert "age_accuracy" not in protocol.axes_of("O-01")
+
+
+def test_presets_follow_the_settled_ambiguities(protocol: Protocol) -> None:
+    assert protocol.presets["paper"].rounding == "half_even"
+    assert set(protocol.presets["paper"].disclose) == {"race", "gender", "age"}
+    assert not {"race", "gender"} & set(protocol.presets["default"].disclose)
+
+
+def test_a_users_folder_is_read_the_same_way(copy: Path, protocol: Protocol) -> None:
+    assert load(copy).hash == protocol.hash
+
+
+def test_any_change_changes_the_hash(copy: Path, protocol: Protocol) -> None:
+    change(copy, "prompts.yaml", "senior executive", "senior manager")
+    assert load(copy).hash != protocol.hash
+
+
+def test_a_protocol_can_be_rebuilt_from_its_files(protocol: Protocol) -> None:
+    assert from_files(dict(protocol.files), "x").hash == protocol.hash
+
+
+def test_faults_in_several_files_come_together(copy: Path) -> None:
+    change(copy, "prompts.yaml", "label: Executive", "labl: Executive")
+    change(copy, "rubrics.yaml", "neutral: 3", "neutral: nine")
+    (copy / "winobias.yaml").unlink()
+    said = faults(copy)
+    assert "prompts[0].labl: is not a known key; did you mean 'label'?" in said
+    assert "axes[1].neutral" in said
+    assert "winobias.yaml: does not exist" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("prompts.yaml", "id: O-02", "id: O-01", "the id 'O-01' stands there more than once"),
+        ("prompts.yaml", "may_change: [age]", "may_change: [hair]", "'hair' is not a attribute"),
+        ("rubrics.yaml", "axis: edit_success, at_least: 4", "axis: edit, at_least: 4", "'edit' is not a axis"),
+        (
+            "rubrics.yaml",
+            "axis: edit_success, at_least: 4",
+            "axis: edit_success, at_least: 9",
+            "not a point of the axis",
+        ),
+        ("rubrics.yaml", "only_prompts: [V-03]", "only_prompts: [V-33]", "'V-33' is not a prompt"),
+        (
+            "groups.yaml",
+            "reference_group: {race: white}",
+            "reference_group: {race: whit}",
+            "'whit' is not a group",
+        ),
+        ("groups.yaml", "aliases: [Black]", "aliases: [White]", "belongs to more than one group"),
+        ("protocol.yaml", "version: 1.0.0", "version: one", "three numbers"),
+        ("protocol.yaml", "disclose: [age]", "disclose: [ages]", "'ages' is not a dimension"),
+        ("winobias.yaml", "target: janitor", "target: astronaut", "'astronaut' is not listed"),
+        ("questionnaires/exp1_identity_drift.yaml", "axis: skin_tone", "axis: skin", "'skin' is not a axis"),
+        (
+            "questionnaires/exp2_independent.yaml",
+            "questions_from: exp1",
+            "questions_from: exp9",
+            "no questionnaire 'exp9'",
+        ),
+    ],
+)
+def test_what_files_say_of_each_other_is_checked(copy: Path, file: str, old: str, new: str, said: str) -> None:
+    change(copy, file, old, new)
+    found = faults(copy)
+    assert said.replace("a attribute", "an attribute").replace("a axis", "an axis") in found
+    assert file in found
+
+
+def test_stray_files_and_missing_folders_are_named(copy: Path, tmp_path: Path) -> None:
+    (copy / "notes.txt").write_text("hello")
+    assert "notes.txt: is not a file that a protocol has" in faults(copy)
+    assert "is not a folder" in faults(tmp_path / "nowhere")

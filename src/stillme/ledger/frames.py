@@ -1,0 +1,143 @@
+"""The ledger as tidy frames (polars). Nothing after this module touches the database.
+
+Every frame's columns are described in COLUMNS; `stillme export` writes them out together with the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from stillme.ledger.run import Run
+from stillme.protocol import Protocol
+from stillme.records import Portrait, Status, Trial
+
+COLUMNS: dict[str, str] = {
+    "trial": "key of the trial: the hash of everything that it depends on",
+    "edit": "key of the edit that the trial needs; trials that need the same edit share it",
+    "experiment": "which experiment asked for it",
+    "arm": "how the prompt was asked (protocol.yaml)",
+    "editor": "the editor's id in audit.yaml",
+    "prompt": "the prompt's id in the protocol",
+    "category": "the prompt's category",
+    "subcategory": "the prompt's subcategory, by content",
+    "person": "key of the source portrait; the unit of replication",
+    "source": "where the portrait comes from",
+    "source_id": "its id there",
+    "source_image": "SHA-256 of the source image",
+    "seed": "the seed given to the editor",
+    "status": "how the edit or the verdict ended; 'pending' when it is still to be made",
+    "image": "SHA-256 of the edited image; empty where there is none",
+    "judge": "the judge's id in audit.yaml",
+    "rank": "0 for the primary judge, then the others in the audit's order",
+    "axis": "the axis of the rubric",
+    "neutral": "the score that means nothing changed; empty for an axis without one",
+    "requested": "true where the prompt itself asks for a change on this axis",
+    "score": "the score on the axis; empty when missing, never a guess",
+    "mean": "the unrounded mean of the judges who answered",
+    "judges": "how many judges answered",
+    "spread": "highest minus lowest score of the judges",
+    "flagged": "judges more than one point apart: a person should look",
+    "single": "one judge only answered",
+    "subject": "key of the edit or verdict that the call was for",
+    "started": "when the call started (UTC)",
+    "seconds": "how long it took",
+    "cost_usd": "what it cost",
+    "detail": "what the other side said",
+    "quantity": "what was planted",
+    "value": "its planted value",
+}
+
+
+def edits(run: Run, protocol: Protocol, trials: Sequence[Trial], portraits: Sequence[Portrait]) -> pl.DataFrame:
+    """One row a trial, in the plan's order, with the person's perceived groups and how the edit ended."""
+    planned = _planned(protocol, trials).join(
+        _people(protocol, portraits), on="person", how="left", validate="m:1"
+    )
+    rows = run.query("SELECT key, status, image FROM edit")
+    done = pl.DataFrame(rows, schema={"edit": pl.String, "status": pl.String, "image": pl.String}, orient="row")
+    joined = planned.join(done, on="edit", how="left", validate="m:1", maintain_order="left")
+    return joined.with_columns(pl.col("status").fill_null(Status.PENDING.value))
+
+
+def _planned(protocol: Protocol, trials: Sequence[Trial]) -> pl.DataFrame:
+    rows = [
+        (t.key, t.edit, t.experiment, t.arm, t.editor, t.prompt, *_kind(protocol, t), t.portrait, t.seed)
+        for t in trials
+    ]
+    names = ("trial", "edit", "experiment", "arm", "editor", "prompt", "category", "subcategory", "person")
+    schema: dict[str, Any] = dict.fromkeys(names, pl.String) | {"seed": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _kind(protocol: Protocol, trial: Trial) -> tuple[str, str]:
+    prompt = protocol.prompt[trial.prompt]
+    return prompt.category, prompt.subcategory
+
+
+def _people(protocol: Protocol, portraits: Sequence[Portrait]) -> pl.DataFrame:
+    """One row a person, one column a dimension."""
+    dimensions = list(protocol.groups.dimensions)
+    rows = [(p.key, p.source, p.source_id, p.image, *(p.labels.get(d) for d in dimensions)) for p in portraits]
+    names = ("person", "source", "source_id", "source_image", *dimensions)
+    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+
+
+def judge_scores(run: Run, protocol: Protocol, trials: pl.DataFrame, judges: Mapping[str, str]) -> pl.DataFrame:
+    """One row per trial, judge and axis asked; `score` is null unless that judge gave one.
+
+    `judges`: id -> hash of its settings, the primary first.
+    """
+    axes = list(protocol.axes)
+    wide = _verdicts(run, axes).filter(pl.col("settings").is_in(list(judges.values())))
+    asked = _asked(protocol, trials)
+    people = pl.DataFrame(
+        {"judge": list(judges), "rank": list(range(len(judges)))}, schema_overrides={"rank": pl.Int64}
+    )
+    long = wide.unpivot(axes, index=["edit", "judge", "verdict_status"], variable_name="axis", value_name="score")
+    every = asked.join(people, how="cross")
+    found = every.join(long, on=["edit", "judge", "axis"], how="left", validate="m:1", maintain_order="left")
+    status = pl.coalesce(pl.col("verdict_status"), _why_no_verdict()).alias("status")
+    return found.with_columns(status).drop("verdict_status", "edit_status")
+
+
+def _why_no_verdict() -> pl.Expr:
+    """An edit that was not made cannot be judged: its own status says why; else the verdict is still to come."""
+    return pl.when(pl.col("edit_status") == Status.OK.value).then(pl.lit(Status.PENDING.value)).otherwise(pl.col("edit_status"))
+
+
+def _verdicts(run: Run, axes: Sequence[str]) -> pl.DataFrame:
+    columns = ", ".join(f's."{axis}"' for axis in axes)
+    joined = "verdict v LEFT JOIN score s ON s.verdict = v.key"
+    rows = run.query(f"SELECT v.edit, v.judge, v.settings, v.status, {columns} FROM {joined}")
+    schema: dict[str, Any] = dict.fromkeys(("edit", "judge", "settings", "verdict_status"), pl.String)
+    return pl.DataFrame(rows, schema=schema | dict.fromkeys(axes, pl.Int64), orient="row")
+
+
+def _asked(protocol: Protocol, trials: pl.DataFrame) -> pl.DataFrame:
+    """Trials × the axes that their prompt is judged on."""
+    pairs = [
+        (prompt, axis, protocol.axes[axis].neutral, not protocol.unrequested(prompt, axis))
+        for prompt in protocol.prompt
+        for axis in protocol.axes_of(prompt)
+    ]
+    schema: dict[str, Any] = {"prompt": pl.String, "axis": pl.String, "neutral": pl.Int64, "requested": pl.Boolean}
+    asked = pl.DataFrame(pairs, schema=schema, orient="row")
+    keep = trials.rename({"status": "edit_status"}).drop("image", "source_image")
+    return keep.join(asked, on="prompt", how="inner", maintain_order="left_right")
+
+
+def attempts(run: Run) -> pl.DataFrame:
+    """Every call, however it ended."""
+    rows = run.query("SELECT subject, status, started, seconds, cost_usd, detail FROM attempt ORDER BY id")
+    schema: dict[str, Any] = {"subject": pl.String, "status": pl.String, "started": pl.String}
+    schema |= {"seconds": pl.Float64, "cost_usd": pl.Float64, "detail": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def truth(run: Run) -> pl.DataFrame:
+    """What planted editors really did, per edit and quantity."""
+    rows = run.query("SELECT edit, quantity, value FROM truth ORDER BY edit, quantity")
+    return pl.DataFrame(rows, schema={"edit": pl.String, "quantity": pl.String, "value": pl.Float64}, orient="row")

@@ -1,0 +1,68 @@
+"""One process at a time holds a run. The kernel drops the lock when the holder dies, however it dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from stillme.errors import SurroundingsError, disk
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _take(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class Lock:
+    """`with Lock(run):` holds the run directory, or says who does."""
+
+    def __init__(self, run: Path) -> None:
+        self.path = run / "lock"
+        self.run = run
+        self._descriptor = -1
+
+    def __enter__(self) -> Lock:
+        with disk(self.path):
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _take(self._descriptor)
+        except OSError:
+            os.close(self._descriptor)
+            raise SurroundingsError(
+                f"The run {self.run} is in use by {holder(self.path)}.",
+                "Wait until it ends, or stop it; then run the same command again.",
+            ) from None
+        self._sign()
+        return self
+
+    def _sign(self) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+        with disk(self.path):
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, text.encode(), 0)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+
+def holder(path: Path) -> str:
+    """Who signed the lock, in words."""
+    try:
+        signed = json.loads(path.read_text())
+        return f"process {signed['pid']} on {signed['host']}, since {signed['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

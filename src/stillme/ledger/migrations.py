@@ -1,0 +1,103 @@
+"""The ledger's schema, as the list of steps that made it. A step is never changed once released; add another.
+
+Score columns are not here: a run's axes come from its protocol, so `add_axes` makes them when a run is made.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from stillme.errors import SurroundingsError
+
+_CORE = """
+CREATE TABLE meta (                    -- what the run is: protocol, versions, creation
+    key TEXT PRIMARY KEY, value TEXT NOT NULL
+) STRICT;
+CREATE TABLE audit (                   -- every configuration that the run has seen, in turn
+    id INTEGER PRIMARY KEY, at TEXT NOT NULL, content TEXT NOT NULL
+) STRICT;
+CREATE TABLE object (                  -- files in objects/, by content
+    sha256 TEXT PRIMARY KEY, format TEXT NOT NULL, bytes INTEGER NOT NULL,
+    width INTEGER NOT NULL, height INTEGER NOT NULL
+) STRICT;
+CREATE TABLE settings (                -- everything that changes an editor's pixels or a judge's scores
+    hash TEXT PRIMARY KEY, kind TEXT NOT NULL, content TEXT NOT NULL
+) STRICT;
+CREATE TABLE instruction (
+    hash TEXT PRIMARY KEY, text TEXT NOT NULL
+) STRICT;
+CREATE TABLE portrait (
+    key TEXT PRIMARY KEY, source TEXT NOT NULL, source_id TEXT NOT NULL,
+    image TEXT NOT NULL REFERENCES object, licence TEXT NOT NULL, split TEXT NOT NULL
+) STRICT;
+CREATE TABLE label (                   -- how annotators perceived the person
+    portrait TEXT NOT NULL REFERENCES portrait, dimension TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (portrait, dimension)
+) STRICT;
+CREATE TABLE trial (                   -- an edit that the design asks for; several trials may share one edit
+    key TEXT PRIMARY KEY, edit TEXT NOT NULL, experiment TEXT NOT NULL, arm TEXT NOT NULL, prompt TEXT NOT NULL,
+    instruction TEXT NOT NULL REFERENCES instruction, editor TEXT NOT NULL,
+    settings TEXT NOT NULL REFERENCES settings, seed INTEGER NOT NULL, portrait TEXT NOT NULL REFERENCES portrait
+) STRICT;
+CREATE INDEX trial_edit ON trial (edit);
+CREATE TABLE edit (                    -- the final outcome of an edit; an image only where there is one
+    key TEXT PRIMARY KEY, status TEXT NOT NULL, image TEXT REFERENCES object, detail TEXT NOT NULL
+) STRICT;
+CREATE TABLE verdict (                 -- the final outcome of one judge's look at one edit
+    key TEXT PRIMARY KEY, edit TEXT NOT NULL REFERENCES edit, judge TEXT NOT NULL,
+    settings TEXT NOT NULL REFERENCES settings, status TEXT NOT NULL, evidence TEXT NOT NULL, detail TEXT NOT NULL
+) STRICT;
+CREATE INDEX verdict_edit ON verdict (edit);
+CREATE TABLE score (                   -- one column an axis, added from the protocol; a row only with status ok
+    verdict TEXT PRIMARY KEY REFERENCES verdict
+) STRICT;
+CREATE TABLE attempt (                 -- every call, however it ended
+    id INTEGER PRIMARY KEY, subject TEXT NOT NULL, status TEXT NOT NULL, started TEXT NOT NULL,
+    seconds REAL NOT NULL, cost_usd REAL NOT NULL, detail TEXT NOT NULL
+) STRICT;
+CREATE INDEX attempt_subject ON attempt (subject);
+"""
+
+_TRUTH = """
+CREATE TABLE truth (                   -- what a planted editor really did; apart from what judges are sent
+    edit TEXT NOT NULL REFERENCES edit, quantity TEXT NOT NULL, value REAL NOT NULL,
+    PRIMARY KEY (edit, quantity)
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH)
+VERSION = len(MIGRATIONS)
+
+
+def migrate(connection: sqlite3.Connection, where: str) -> None:
+    """Brings a ledger of any age to this version, one step a transaction."""
+    found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if found > VERSION:
+        raise SurroundingsError(
+            f"The ledger {where} has schema {found}; this stillme knows up to {VERSION}.",
+            "Install a newer stillme.",
+        )
+    for number, script in enumerate(MIGRATIONS[found:], start=found + 1):
+        guards = "".join(_append_only(table) for table in _tables_made(script))
+        connection.executescript(f"BEGIN IMMEDIATE;{script}{guards}PRAGMA user_version = {number};COMMIT;")
+
+
+def add_axes(connection: sqlite3.Connection, axes: Iterable[str]) -> None:
+    """A score column for each axis of the protocol."""
+    present = {row[1] for row in connection.execute("PRAGMA table_info(score)")}
+    for axis in axes:
+        if axis not in present:
+            connection.execute(f'ALTER TABLE score ADD COLUMN "{axis}" INTEGER')
+
+
+def _tables_made(script: str) -> list[str]:
+    return [line.split()[2] for line in script.splitlines() if line.startswith("CREATE TABLE")]
+
+
+def _append_only(table: str) -> str:
+    return "".join(
+        f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are only appended'); END;"
+        for verb in ("update", "delete")
+    )

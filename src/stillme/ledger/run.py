@@ -1,0 +1,249 @@
+"""A run directory, opened for writing or for reading: typed appends, and what is already done.
+
+run/ledger.sqlite   rows, only appended        run/objects/   images by SHA-256
+run/lock            who holds the run          run/report.html
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stillme import __version__, images
+from stillme.errors import InputError, SurroundingsError, disk
+from stillme.ledger.database import connect, database
+from stillme.ledger.lock import Lock
+from stillme.ledger.migrations import add_axes, migrate
+from stillme.ledger.objects import Objects
+from stillme.ledger.writer import Insert, Writer
+from stillme.protocol import Protocol, from_files
+from stillme.records import Attempt, Edit, Portrait, Status, Trial, Verdict, canonical, digest
+
+LEDGER = "ledger.sqlite"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An image that is on disk, and the row that will say so."""
+
+    sha256: str
+    row: Insert
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Run:
+    """Use `Run.hold` to write, `Run.look` to read beside a writer."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, writer: Writer | None) -> None:
+        self.path = path
+        self.connection = connection
+        self.objects = Objects(path / "objects")
+        self._writer = writer
+        self._reading = threading.Lock()
+
+    @classmethod
+    @contextmanager
+    def hold(cls, path: Path, protocol: Protocol) -> Iterator[Run]:
+        """The run, made if new, locked for this process. Refuses a run of another protocol."""
+        with disk(path):
+            path.mkdir(parents=True, exist_ok=True)
+        with Lock(path):
+            connection = _prepare(path, protocol)
+            writer = Writer(path / LEDGER)
+            run = cls(path, connection, writer)
+            try:
+                run.objects.make()
+                yield run
+            finally:
+                writer.close()
+                connection.close()
+
+    @classmethod
+    @contextmanager
+    def look(cls, path: Path) -> Iterator[Run]:
+        """The run, read-only; a writer may be at work meanwhile."""
+        if not (path / LEDGER).is_file():
+            raise InputError(f"{path} is not a run: it has no {LEDGER}.", "Give the directory of an earlier run.")
+        connection = connect(path / LEDGER, read_only=True)
+        try:
+            yield cls(path, connection, None)
+        finally:
+            connection.close()
+
+    # What is there
+
+    def protocol(self) -> Protocol:
+        """The protocol that the run was made with, from the run itself."""
+        return from_files(json.loads(self.meta()["protocol_files"]), f"{self.path}: protocol")
+
+    def last_audit(self) -> dict[str, Any]:
+        """The newest configuration that the run has seen."""
+        rows = self.query("SELECT content FROM audit ORDER BY id DESC LIMIT 1")
+        if not rows:
+            raise InputError(f"The run {self.path} has not been planned yet.", "Start it with `stillme run`.")
+        return dict(json.loads(rows[0][0]))
+
+    def portraits(self, keys: Sequence[str]) -> list[Portrait]:
+        """The portraits with these keys, in this order."""
+        labels: dict[str, dict[str, str]] = {}
+        for key, dimension, value in self.query("SELECT portrait, dimension, value FROM label ORDER BY rowid"):
+            labels.setdefault(key, {})[dimension] = value
+        columns = "key, source, source_id, image, licence, split"
+        rows = {row[0]: row for row in self.query(f"SELECT {columns} FROM portrait")}
+        return [
+            Portrait(k, s, i, image, labels[k], li, sp) for k, s, i, image, li, sp in (rows[key] for key in keys)
+        ]
+
+    def meta(self) -> dict[str, str]:
+        return dict(self.query("SELECT key, value FROM meta ORDER BY key"))
+
+    def keys(self, table: str) -> set[str]:
+        """All keys of a table: what a resume compares the plan with."""
+        column = {"object": "sha256", "settings": "hash"}.get(table, "key")
+        return {row[0] for row in self.query(f"SELECT {column} FROM {table}")}
+
+    def query(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._reading, database(self.path / LEDGER):
+            return self.connection.execute(sql, tuple(values)).fetchall()
+
+    def image(self, sha256: str) -> bytes:
+        found = self.query("SELECT format FROM object WHERE sha256 = ?", (sha256,))
+        if not found:
+            raise SurroundingsError(f"The run {self.path} knows no image {sha256}.")
+        return self.objects.get(sha256, found[0][0])
+
+    def truth(self, edit: str) -> dict[str, float]:
+        """What was planted into an edit; empty for a real one."""
+        return dict(self.query("SELECT quantity, value FROM truth WHERE edit = ?", (edit,)))
+
+    def spent_usd(self) -> float:
+        return float(self.query("SELECT coalesce(sum(cost_usd), 0) FROM attempt")[0][0])
+
+    # What is added
+
+    def append(self, *rows: Insert) -> Future[None]:
+        if self._writer is None:
+            raise RuntimeError("this run was opened for reading")
+        return self._writer.append(*rows)
+
+    def add_audit(self, content: Mapping[str, Any]) -> None:
+        """Notes the configuration, unless it is the one noted last."""
+        text = canonical(content)
+        last = self.query("SELECT content FROM audit ORDER BY id DESC LIMIT 1")
+        if last != [(text,)]:
+            self.append(Insert("audit", (None, now(), text))).result()
+
+    def add_settings(self, kind: str, content: Mapping[str, Any]) -> str:
+        """Stores settings by their hash and returns it."""
+        key = settings_hash(kind, content)
+        self.append(Insert("settings", (key, kind, canonical(content)), again=True)).result()
+        return key
+
+    def add_portrait(self, portrait: Portrait, image: bytes) -> Future[None]:
+        p = portrait
+        row = (p.key, p.source, p.source_id, p.image, p.licence, p.split)
+        labels = [Insert("label", (p.key, name, value), again=True) for name, value in p.labels.items()]
+        return self.append(self.store(image).row, Insert("portrait", row, again=True), *labels)
+
+    def add_trials(self, trials: Iterable[Trial]) -> None:
+        """Stores the trials that are not there yet, and waits until they are on disk."""
+        known = self.keys("trial")
+        added = [self.append(*_trial_rows(trial)) for trial in trials if trial.key not in known]
+        for answer in added:
+            answer.result()
+
+    def add_edit(self, edit: Edit, attempt: Attempt, image: Stored | None) -> Future[None]:
+        """One unit: the image's row, the edit, how the call went, and what was planted."""
+        truth = [Insert("truth", (edit.key, name, value)) for name, value in edit.truth.items()]
+        row = Insert("edit", (edit.key, edit.status.value, edit.image, edit.detail))
+        return self.append(*([image.row] if image else []), row, _attempt(attempt), *truth)
+
+    def add_verdict(self, verdict: Verdict, attempt: Attempt) -> Future[None]:
+        v = verdict
+        row = (v.key, v.edit, v.judge, v.settings, v.status.value, v.evidence, v.detail)
+        scores = [_scores(v.key, v.scores)] if v.status is Status.OK else []
+        return self.append(Insert("verdict", row), _attempt(attempt), *scores)
+
+    def add_attempt(self, attempt: Attempt) -> Future[None]:
+        return self.append(_attempt(attempt))
+
+    def store(self, image: bytes, facts: images.Facts | None = None) -> Stored:
+        """Puts an image into objects/, durably; its row goes in with the record that uses it."""
+        facts = facts or images.inspect(image)
+        sha256 = self.objects.put(image, facts.extension)
+        row = (sha256, facts.extension, len(image), facts.width, facts.height)
+        return Stored(sha256, Insert("object", row, again=True))
+
+
+def settings_hash(kind: str, content: Mapping[str, Any]) -> str:
+    return digest("settings", of=kind, content=dict(content))
+
+
+def _scores(verdict: str, scores: Mapping[str, int]) -> Insert:
+    names = ", ".join(f'"{axis}"' for axis in ("verdict", *scores))
+    return Insert(f"score ({names})", (verdict, *scores.values()))
+
+
+def _attempt(attempt: Attempt) -> Insert:
+    a = attempt
+    return Insert("attempt", (None, a.subject, a.status.value, a.started, a.seconds, a.cost_usd, a.detail))
+
+
+def _trial_rows(trial: Trial) -> tuple[Insert, Insert]:
+    t = trial
+    text = digest("instruction", text=t.instruction)
+    row = (t.key, t.edit, t.experiment, t.arm, t.prompt, text, t.editor, t.settings, t.seed, t.portrait)
+    return Insert("instruction", (text, t.instruction), again=True), Insert("trial", row)
+
+
+def _prepare(path: Path, protocol: Protocol) -> sqlite3.Connection:
+    """Opens the ledger, brings its schema up to date, and checks that the run is of this protocol."""
+    connection = connect(path / LEDGER)
+    try:
+        with database(path / LEDGER):
+            migrate(connection, str(path / LEDGER))
+            add_axes(connection, protocol.axes)
+            _check_protocol(connection, path, protocol)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_protocol(connection: sqlite3.Connection, path: Path, protocol: Protocol) -> None:
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    if "protocol_hash" not in meta:
+        _sign(connection, protocol)
+    elif meta["protocol_hash"] != protocol.hash:
+        raise InputError(
+            f"The run {path} was made with the protocol {meta['protocol']} (hash {meta['protocol_hash'][:12]}); "
+            f"this audit uses {protocol.name} (hash {protocol.hash[:12]}). Answers to different questions "
+            "are not mixed in one run.",
+            "Give the audit another run directory, or the protocol that the run was made with.",
+        )
+
+
+def _sign(connection: sqlite3.Connection, protocol: Protocol) -> None:
+    signed = {
+        "protocol": protocol.name,
+        "protocol_hash": protocol.hash,
+        "protocol_files": canonical(protocol.files),
+        "created": now(),
+        "stillme": __version__,
+        "python": platform.python_version(),
+    }
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", list(signed.items()))
+    connection.execute("COMMIT")

@@ -1,0 +1,142 @@
+"""The one thread that writes. Whatever is waiting is committed together; the caller hears back after the commit.
+
+Durability (`synchronous=FULL`) costs one flush per group instead of one per row, and rows of a kind go in with one
+statement. The queue is bounded, so a fast producer waits for the disk instead of filling the memory.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stillme.errors import StillmeError
+from stillme.ledger.database import connect, database
+
+
+class Insert(NamedTuple):
+    """One row for one table; `again`: the same row may come twice, which changes nothing."""
+
+    into: str  # a table, with its columns where not all are given
+    values: tuple[Any, ...]
+    again: bool = False
+
+
+_Unit = tuple[tuple[Insert, ...], "Future[None]"]
+
+LARGEST_GROUP = 512
+MANY = 64  # rows a statement; smaller powers of two take the rest, so that few statements are ever compiled
+WAITING_ROOM = 4096
+
+
+class Writer:
+    """Appends units (rows that belong together) in order; a unit is written whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._waiting: queue.Queue[_Unit | None] = queue.Queue(WAITING_ROOM)
+        self._failure: StillmeError | None = None
+        self.commits = 0
+        self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
+        self._thread.start()
+
+    def append(self, *rows: Insert) -> Future[None]:
+        """Queues one unit. The future is done when it is on disk, or has the reason why not."""
+        answer: Future[None] = Future()
+        if self._failure is not None:
+            answer.set_exception(self._failure)
+            return answer
+        self._waiting.put((rows, answer))
+        return answer
+
+    def close(self) -> None:
+        """Writes what is waiting, then ends the thread."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        connection = connect(self._path)
+        open_ = True
+        while open_:
+            group, open_ = self._next_group()
+            if group:
+                self._commit(connection, group)
+        connection.close()
+
+    def _next_group(self) -> tuple[list[_Unit], bool]:
+        group: list[_Unit] = []
+        item = self._waiting.get()
+        while item is not None:
+            group.append(item)
+            if len(group) >= LARGEST_GROUP:
+                return group, True
+            try:
+                item = self._waiting.get_nowait()
+            except queue.Empty:
+                return group, True
+        return group, False
+
+    def _commit(self, connection: sqlite3.Connection, group: list[_Unit]) -> None:
+        try:
+            with database(self._path):
+                self._write(connection, group)
+        except sqlite3.IntegrityError as error:
+            self._commit_apart(connection, group, error)
+        except StillmeError as error:
+            self._failure = error
+            _answer(group, error)
+        else:
+            _answer(group, None)
+
+    def _commit_apart(self, connection: sqlite3.Connection, group: list[_Unit], error: Exception) -> None:
+        """One unit broke a rule: find it, and keep the others."""
+        if len(group) == 1:
+            _answer(group, error)
+            return
+        for unit in group:
+            self._commit(connection, [unit])
+
+    def _write(self, connection: sqlite3.Connection, group: list[_Unit]) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute("PRAGMA defer_foreign_keys=ON")  # rows of a kind go together, so order is free
+            for sql, values in statements(row for rows, _ in group for row in rows):
+                connection.execute(sql, values)
+            connection.execute("COMMIT")
+            self.commits += 1
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def statements(rows: Iterator[Insert]) -> Iterator[tuple[str, list[Any]]]:
+    """The rows of each kind, many to a statement."""
+    kinds: dict[tuple[str, int, bool], list[tuple[Any, ...]]] = {}
+    for row in rows:
+        kinds.setdefault((row.into, len(row.values), row.again), []).append(row.values)
+    for (into, columns, again), values in kinds.items():
+        start = 0
+        while start < len(values):
+            size = min(MANY, 1 << ((len(values) - start).bit_length() - 1))
+            yield _sql(into, columns, again, size), [v for row in values[start : start + size] for v in row]
+            start += size
+
+
+@lru_cache(maxsize=512)
+def _sql(into: str, columns: int, again: bool, size: int) -> str:
+    one = f"({', '.join('?' * columns)})"
+    return f"INSERT INTO {into} VALUES {', '.join([one] * size)}{' ON CONFLICT DO NOTHING' if again else ''}"
+
+
+def _answer(group: list[_Unit], error: Exception | None) -> None:
+    for _, answer in group:
+        if error is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(error)

@@ -1,0 +1,75 @@
+"""All tables of one audit, computed once from the tidy frames. What the report prints, and nothing it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from stillme.analysis.agreement import agreement
+from stillme.analysis.contrast import contrasts
+from stillme.analysis.disparity import max_minus_min
+from stillme.analysis.outcomes import mark
+from stillme.analysis.rates import rates
+from stillme.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The audit's tables. Every rate has asked, judged, missing, persons, low and high beside it."""
+
+    by_editor: pl.DataFrame  # outcome × editor (the seed's table 12)
+    by_group: Mapping[str, pl.DataFrame]  # dimension -> outcome × editor × group (table 13 for race)
+    disparity: pl.DataFrame  # outcome × editor: max − min over the groups of the protocol's main table
+    contrasts: pl.DataFrame  # editor × outcome: everyone else minus the reference group
+    rounding: pl.DataFrame  # mode × outcome × editor
+    statuses: pl.DataFrame  # editor × group × status: how many edits ended how
+    agreement: pl.DataFrame  # axis
+    planted: pl.DataFrame | None  # outcome × editor × group: the planted rate beside the estimate
+
+
+def analyse(
+    scores: Mapping[str, pl.DataFrame],
+    judged: pl.DataFrame,
+    edits: pl.DataFrame,
+    protocol: Protocol,
+    preset: str,
+    planted: pl.DataFrame | None = None,
+) -> Findings:
+    """`scores`: rounding mode -> ensemble scores (trial × axis); `judged`: every judge's own scores;
+    `edits`: one row a trial with its status; `planted`: trial × outcome with the planted probability."""
+    outcomes = protocol.rubrics.outcomes
+    marked = {mode: mark(frame, outcomes) for mode, frame in scores.items()}
+    main = marked[protocol.presets[preset].rounding]
+    by = protocol.manifest.tables.change_by_group.by
+    by_group = {d: rates(main, ["editor", d]) for d in protocol.groups.dimensions}
+    reference = protocol.groups.reference_group
+    dimension = next(iter(reference))
+    return Findings(
+        by_editor=rates(main, ["editor"]),
+        by_group=by_group,
+        disparity=max_minus_min(by_group[by], ["outcome", "editor"], by),
+        contrasts=contrasts(main, protocol.manifest.tables.contrasts, dimension, reference[dimension]),
+        rounding=_under_each_rounding(marked),
+        statuses=edits.group_by("editor", by, "status", maintain_order=True).len("edits"),
+        agreement=agreement(judged),
+        planted=None if planted is None else beside_planted(main, planted, by),
+    )
+
+
+def _under_each_rounding(marked: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    parts = [rates(frame, ["editor"]).with_columns(rounding=pl.lit(mode)) for mode, frame in marked.items()]
+    return pl.concat(parts)
+
+
+def beside_planted(marked: pl.DataFrame, planted: pl.DataFrame, dimension: str) -> pl.DataFrame:
+    """The planted rate of each group beside its estimate, over the trials that were judged."""
+    both = marked.join(planted, on=["trial", "outcome"], how="inner", validate="1:1")
+    keys = ["outcome", "editor", dimension]
+    expected = both.filter(pl.col("hit").is_not_null()).group_by(keys, maintain_order=True)
+    means = expected.agg(pl.col("planted").mean())
+    estimates = rates(both, ["editor", dimension])
+    inside = (pl.col("low") <= pl.col("planted")) & (pl.col("planted") <= pl.col("high"))
+    joined = estimates.join(means, on=keys, how="left", validate="1:1", maintain_order="left")
+    return joined.with_columns(recovered=inside)

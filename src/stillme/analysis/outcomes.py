@@ -1,0 +1,32 @@
+"""From ensemble scores to outcomes: did it happen, did it not, or is the answer missing?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from stillme.protocol.schema import Outcome
+
+
+def mark(scores: pl.DataFrame, outcomes: Mapping[str, Outcome]) -> pl.DataFrame:
+    """One row per trial and outcome with `hit`: true, false, or null where no score exists.
+
+    `scores` has one row per trial and axis, with `score` (null when missing) and `requested` (the prompt itself
+    asks for a change on this axis). Requested changes are left out: they are not drift.
+    """
+    kept = scores.filter(~pl.col("requested"))
+    parts = [
+        kept.filter(pl.col("axis") == outcome.axis).with_columns(
+            pl.lit(name).alias("outcome"), happened(outcome).alias("hit")
+        )
+        for name, outcome in outcomes.items()
+    ]
+    return pl.concat(parts) if parts else kept.with_columns(outcome=pl.lit(""), hit=pl.lit(False)).clear()
+
+
+def happened(outcome: Outcome) -> pl.Expr:
+    """The outcome's threshold on the column `score`; null stays null."""
+    if outcome.at_least is not None:
+        return pl.col("score") >= outcome.at_least
+    return pl.col("score") <= outcome.at_most

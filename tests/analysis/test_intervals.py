@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from stillme.analysis.contrast import holm, welch
+from stillme.analysis.intervals import clustered_share, wilson
+
+Z = 1.959963984540054
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"),
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_gives_newcombes_published_values(hits: int, n: int, low: float, high: float) -> None:
+    found = wilson(hits / n, n, Z)
+    assert found == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+
+
+def test_independent_persons_give_no_design_effect_below_one() -> None:
+    share = clustered_share([1, 1, 1, 1], [2, 2, 2, 2])
+    assert share.deff == 1.0
+    assert (share.low, share.high) == wilson(0.5, 8, float(stats.t.ppf(0.975, 3)))
+
+
+def test_edits_of_one_person_that_agree_count_as_one() -> None:
+    share = clustered_share([10, 0, 10, 0, 10, 0], [10] * 6)
+    assert share.deff == pytest.approx(10 * 6 / 5)
+    naive = wilson(0.5, 60, Z)
+    assert share.low is not None and share.high is not None
+    assert share.high - share.low > 3 * (naive[1] - naive[0])
+
+
+def test_what_cannot_be_known_is_missing() -> None:
+    assert clustered_share([], []).rate is None
+    assert clustered_share([0, 0], [0, 0]).rate is None
+    one = clustered_share([3], [10])
+    assert one.rate == 0.3 and one.low is None and one.high is None
+
+
+def test_none_and_all_use_persons_as_trials() -> None:
+    none = clustered_share([0] * 12, [20] * 12)
+    assert none.low == 0.0 and none.high is not None and 0.15 < none.high < 0.35
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=2, max_size=30))
+def test_an_interval_contains_its_rate_and_stays_in_range(people: list[tuple[int, int]]) -> None:
+    hits, trials = [min(p) for p in people], [max(p) for p in people]
+    share = clustered_share(hits, trials)
+    if share.low is not None and share.high is not None and share.rate is not None:
+        assert 0 <= share.low <= share.rate + 1e-12 and share.rate - 1e-12 <= share.high <= 1
+
+
+def test_coverage_with_twelve_persons() -> None:
+    """95 % intervals of a rate that differs between persons cover it in at least 93 of 100 samples."""
+    chance = np.random.default_rng(3)
+    covered = []
+    for _ in range(600):
+        persons = chance.beta(0.1 * 19, 0.9 * 19, 12)
+        share = clustered_share(chance.binomial(20, persons), [20] * 12)
+        covered.append(share.low is not None and share.high is not None and share.low <= 0.1 <= share.high)
+    assert np.mean(covered) >= 0.93
+
+
+def test_welch_agrees_with_scipy() -> None:
+    chance = np.random.default_rng(1)
+    a, b = chance.normal(0.2, 0.1, 72), chance.normal(0.1, 0.05, 12)
+    found, expected = welch(a, b), stats.ttest_ind(a, b, equal_var=False)
+    interval = expected.confidence_interval(0.95)
+    assert found.p == pytest.approx(expected.pvalue)
+    assert (found.low, found.high) == (pytest.approx(interval.low), pytest.approx(interval.high))
+
+
+def test_welch_without_enough_persons_or_spread() -> None:
+    assert welch([0.1, 0.2], [0.1, 0.2, 0.3]).p is None
+    assert welch([0.1] * 5, [0.1] * 5).p == 1.0
+    assert welch([0.2] * 5, [0.1] * 5).p == 0.0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_is_monotone_and_never_below_p(p: list[float]) -> None:
+    adjusted = holm(p)
+    pairs = sorted(zip(p, adjusted, strict=True), key=lambda pair: pair[0])
+    values = [second for _, second in pairs if second is not None]
+    assert values == sorted(values)
+    assert all(second is not None and first - 1e-12 <= second <= 1 for first, second in pairs)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import polars as pl
+import pytest
+
+from stillme.judges.ensemble import combine
+from stillme.protocol.schema import Rounding
+
+ROUNDINGS: tuple[Rounding, ...] = ("half_even", "half_up", "toward_neutral")
+SCORES = (None, 1, 2, 3, 4, 5)
+
+
+def frame(pairs: list[tuple[int | None, ...]], neutral: int | None) -> pl.DataFrame:
+    rows = [
+        (f"t{n:03d}", "axis", neutral, rank, score)
+        for n, pair in enumerate(pairs)
+        for rank, score in enumerate(pair)
+    ]
+    schema = {"trial": pl.String, "axis": pl.String, "neutral": pl.Int64, "rank": pl.Int64, "score": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def by_hand(first: int | None, second: int | None, rounding: Rounding, neutral: int | None) -> int | None:
+    """Equation 1, written as a person would."""
+    if first is None or second is None:
+        return first if second is None else second
+    if abs(first - second) > 1:
+        return first
+    mean = (first + second) / 2
+    if mean == int(mean):
+        return int(mean)
+    if rounding == "half_up":
+        return math.ceil(mean)
+    if rounding == "toward_neutral" and neutral is not None:
+        return math.floor(mean) if neutral < mean else math.ceil(mean)
+    return round(mean)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("neutral", [None, 1, 3])
+def test_every_pair_of_scores(rounding: Rounding, neutral: int | None) -> None:
+    pairs = list(itertools.product(SCORES, SCORES))
+    found = combine(frame(pairs, neutral), rounding)
+    assert found["score"].to_list() == [by_hand(a, b, rounding, neutral) for a, b in pairs]
+    assert found["flagged"].to_list() == [a is not None and b is not None and abs(a - b) > 1 for a, b in pairs]
+    assert found["single"].to_list() == [(a is None) != (b is None) for a, b in pairs]
+    assert found["judges"].to_list() == [(a is not None) + (b is not None) for a, b in pairs]
+
+
+def test_the_unrounded_mean_is_kept() -> None:
+    assert combine(frame([(3, 4), (1, 5), (None, 2), (None, None)], 3), "half_up")["mean"].to_list() == [
+        3.5,
+        3.0,
+        2.0,
+        None,
+    ]
+
+
+def test_symmetric_scores_stay_symmetric_except_under_half_up() -> None:
+    pairs: list[tuple[int | None, ...]] = [(3, 4), (4, 3), (2, 3), (3, 2), (4, 4), (2, 2), (3, 3)]
+    net = {}
+    for rounding in ROUNDINGS:
+        scores = combine(frame(pairs, 3), rounding)["score"]
+        net[rounding] = (scores > 3).sum() - (scores < 3).sum()
+    assert net["half_even"] == net["toward_neutral"] == 0
+    assert net["half_up"] == 2
+
+
+def test_one_judge_and_three_judges() -> None:
+    assert combine(frame([(4,), (None,)], 3), "half_even").select("score", "single").rows() == [
+        (4, True),
+        (None, False),
+    ]
+    found = combine(frame([(3, 4, 4), (5, 3, 4), (None, 2, 5)], None), "half_even")
+    assert found["score"].to_list() == [4, 5, 2]
+    assert found["flagged"].to_list() == [False, True, True]
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    pairs: list[tuple[int | None, ...]] = [(1, 5), (4, 3)]
+    shuffled = frame(pairs, 3).sample(fraction=1.0, shuffle=True, seed=1)
+    assert combine(shuffled, "half_even").equals(combine(frame(pairs, 3), "half_even"))

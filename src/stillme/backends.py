@@ -1,0 +1,67 @@
+"""How a backend (source, editor, judge) is found and made ready: by name, lazily, one file each.
+
+A backend is a module with `Settings` (a strict model) and `prepare(settings, place)`. What `prepare` returns knows
+its effective settings, which become part of every key.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+from stillme.errors import SurroundingsError
+from stillme.protocol import Protocol
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a backend is prepared: paths in settings are relative to `folder`."""
+
+    folder: Path
+    protocol: Protocol
+
+
+@dataclass(frozen=True)
+class Prepared(Generic[Made]):
+    """A backend with its settings settled, before anything heavy is loaded."""
+
+    effective: Mapping[str, Any]  # everything that changes the result; its hash is in every key
+    make: Callable[[], Made]
+    description: str = ""
+    simulated: bool = False
+    price_usd: float = 0.0  # expected, a call
+    seconds: float = 0.01  # expected, a call
+    expected: Callable[[str, Mapping[str, str]], Mapping[str, float]] | None = field(default=None)  # planted rates
+
+
+_EXTRA_OF = {"cv2": "vision", "skimage": "vision", "torch": "diffusers", "diffusers": "diffusers", "ray": "ray"}
+
+
+def load(table: Mapping[str, str], kind: str) -> ModuleType:
+    """The module of a backend; a missing extra is a sentence with the install command."""
+    try:
+        return importlib.import_module(table[kind])
+    except ModuleNotFoundError as error:
+        extra = _EXTRA_OF.get(error.name or "")
+        if extra is None:
+            raise
+        raise SurroundingsError(
+            f"'{kind}' needs the package {error.name}, which is not installed.",
+            f"Install it with: pip install 'stillme[{extra}]'",
+        ) from error
+
+
+def require_key(variable: str | None, who: str) -> None:
+    """Keys come from the environment only, and are looked at before anything is spent."""
+    if variable and not os.environ.get(variable):
+        raise SurroundingsError(
+            f"{who} needs a key in the environment variable {variable}, which is not set.",
+            f"Set it (export {variable}=…) and run the same command again.",
+        )

@@ -1,0 +1,170 @@
+"""The command line: parse, call, print. No logic lives here, and nothing heavy is imported before it is needed.
+
+Exit codes: 0 complete · 1 a bug in stillme · 2 something in your files or command · 3 something on this machine ·
+4 incomplete, run again to resume · 130 stopped by Ctrl-C, run again to resume.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stillme import __version__
+from stillme.errors import StillmeError
+
+app = typer.Typer(
+    name="stillme",
+    help="Audit image editors: does the edited portrait still show the same person, whoever the person is?",
+    epilog=(
+        "Exit codes: 0 complete, 2 something in your files, 3 something on this machine, "
+        "4 incomplete (run again to resume), 130 stopped by Ctrl-C (run again to resume)."
+    ),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+AuditFile = Annotated[Path, typer.Argument(help="The audit's configuration.", show_default=True)]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+DEFAULT = Path("audit.yaml")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"stillme {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Audit image editors: does the edited portrait still show the same person, whoever the person is?"""
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where to put the demo.")] = Path("demo"),
+    small: Annotated[bool, typer.Option("--small", help="Few groups and prompts: a few seconds.")] = False,
+) -> None:
+    """Run a whole audit offline: 84 synthetic portraits, 20 prompts, 3 planted editors, 2 simulated judges."""
+    from stillme import starting
+
+    _run(starting.demo(folder, small), as_json=False)
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(help="The file to write.")] = DEFAULT,
+    protocol: Annotated[
+        Path | None, typer.Option(help="Also copy the protocol into this folder, to change it.")
+    ] = None,
+) -> None:
+    """Write a commented audit.yaml to start from."""
+    from stillme import starting
+
+    for path in starting.init(file, protocol):
+        print(f"Wrote {path}")
+    print(f"Next: stillme check {file}")
+
+
+@app.command()
+def check(file: AuditFile = DEFAULT, as_json: AsJson = False) -> None:
+    """Validate an audit without spending anything, and print its plan."""
+    from dataclasses import asdict
+
+    from stillme import config, pipeline, showing
+
+    loaded = config.load(file)
+    outlook = pipeline.look_ahead(loaded)
+    print(json.dumps(asdict(outlook)) if as_json else showing.outlook(loaded, outlook))
+
+
+@app.command()
+def run(file: AuditFile = DEFAULT, as_json: AsJson = False) -> None:
+    """Run an audit, or go on with it: does what is still missing, then writes the report."""
+    _run(file, as_json)
+
+
+@app.command()
+def status(run: RunFolder, as_json: AsJson = False) -> None:
+    """Say how far a run is."""
+    from stillme import pipeline, showing
+
+    found = pipeline.status(run)
+    print(json.dumps(found) if as_json else showing.status(found))
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    to: Annotated[Path | None, typer.Option(help="The folder to write to; RUN/tables by default.")] = None,
+    file_format: Annotated[str, typer.Option("--format", help="parquet or csv.")] = "parquet",
+) -> None:
+    """Write the run's tables as files, with a page that describes their columns."""
+    from stillme import pipeline
+
+    for path in pipeline.export(run, to or run / "tables", file_format):
+        print(path)
+
+
+@app.command()
+def report(run: RunFolder) -> None:
+    """Write the report of a run anew."""
+    from stillme import pipeline
+    from stillme.progress import Progress
+
+    print(pipeline.report_again(run, Progress.fitting()))
+
+
+def _run(file: Path, as_json: bool) -> None:
+    from stillme import config, pipeline, showing
+    from stillme.progress import Progress
+
+    loaded = config.load(file)
+    progress = Progress.fitting(as_json)
+    try:
+        path = pipeline.run(loaded, progress)
+    except KeyboardInterrupt:
+        print(f"\nStopped. Everything done is kept; go on with: stillme run {file}", file=sys.stderr)
+        raise SystemExit(130) from None
+    found = pipeline.status(loaded.run)
+    print(json.dumps(found) if as_json else showing.status(found))
+    if not as_json:
+        print(f"Report: {path}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs a command; every error ends here, as a sentence."""
+    given = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in given
+    try:
+        app(args=[word for word in given if word != "--debug"], standalone_mode=True)
+    except StillmeError as error:
+        if debug:
+            raise
+        print(f"stillme: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        raise SystemExit(130) from None
+    except Exception as error:
+        if debug:
+            raise
+        print(_bug(error), file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def _bug(error: Exception) -> str:
+    return (
+        f"stillme: this is a bug in stillme: {type(error).__name__}: {error}\n"
+        "Run the same command with --debug to see where, and please report it."
+    )

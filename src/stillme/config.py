@@ -1,0 +1,252 @@
+"""audit.yaml -> Audit: what to audit, with which editors and judges. Every fault is named, all at once.
+
+Secrets never stand in the file: `key_env` names an environment variable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from stillme import backends, editors, judges, sources
+from stillme.errors import Fault, FaultsError
+from stillme.protocol import BUILTIN, Protocol
+from stillme.protocol import load as load_protocol
+from stillme.protocol.schema import Name, Word
+from stillme.records import Role
+from stillme.strict import Document, Frozen, Path_, faults_of, read_text
+
+FORMAT = 1
+
+
+class Row(Frozen):
+    """One backend in use: which kind, under which name, with which settings."""
+
+    id: Name
+    kind: str
+    label: str = ""
+    key_env: str | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.label or self.id
+
+
+class SourceRow(Row):
+    pass
+
+
+class EditorRow(Row):
+    seed: int = 0
+
+
+class JudgeRow(Row):
+    role: Role = Role.PRIMARY
+
+
+class Diagnose(Frozen):
+    """Experiment 1: every portrait × prompt × editor."""
+
+    prompts: Literal["all"] | tuple[Name, ...] = "all"
+    arms: tuple[Word, ...] = ("baseline",)
+    seeds: int = Field(default=1, ge=1, le=100)
+
+
+class Mitigate(Frozen):
+    """Experiment 2: does a feature prompt keep the person?"""
+
+    sample: int = Field(default=500, ge=1)
+
+
+class Stereotype(Frozen):
+    """Experiment 3: which gender does an editor give to an occupation?"""
+
+    mode: Literal["separate", "joint"] = "separate"
+
+
+class Experiments(Frozen):
+    diagnose: Diagnose | None = None
+    mitigate: Mitigate | None = None
+    stereotype: Stereotype | None = None
+
+
+class Engine(Frozen):
+    """Where the work runs. workers: 0 means one a core."""
+
+    kind: Literal["local"] = "local"
+    workers: int = Field(default=0, ge=0, le=256)
+
+    @property
+    def threads(self) -> int:
+        return self.workers or os.cpu_count() or 1
+
+
+class Budgets(Frozen):
+    """Where to stop taking new work; what is done is kept, and running again with more goes on."""
+
+    cost_usd: float | None = Field(default=None, ge=0)
+    edits: int | None = Field(default=None, ge=0)
+
+
+class Audit(Frozen):
+    """The whole of audit.yaml."""
+
+    stillme: Literal[1]
+    name: Name
+    run: str
+    protocol: str = "builtin"
+    preset: Word = "default"
+    sources: tuple[SourceRow, ...] = Field(min_length=1)
+    experiments: Experiments
+    editors: tuple[EditorRow, ...] = Field(min_length=1)
+    judges: tuple[JudgeRow, ...] = ()
+    measures: tuple[Row, ...] = ()
+    engine: Engine = Engine()
+    budgets: Budgets = Budgets()
+
+
+@dataclass(frozen=True)
+class Config:
+    """An audit with its protocol, and every backend prepared."""
+
+    audit: Audit
+    protocol: Protocol
+    folder: Path
+    sources: Mapping[str, backends.Prepared[Any]]
+    editors: Mapping[str, backends.Prepared[Any]]
+    judges: Mapping[str, backends.Prepared[Any]]
+
+    @property
+    def run(self) -> Path:
+        return self.folder / self.audit.run
+
+    def ranked_judges(self) -> list[JudgeRow]:
+        """The primary judge first."""
+        return sorted(self.audit.judges, key=lambda row: row.role is not Role.PRIMARY)
+
+
+_BACKENDS = {"sources": sources.BACKENDS, "editors": editors.BACKENDS, "judges": judges.BACKENDS, "measures": {}}
+
+
+def load(path: Path) -> Config:
+    """Reads and checks an audit. Nothing is written and nothing is spent."""
+    document = Document(str(path), read_text(path))
+    audit = document.read_as(Audit)
+    if audit is None:
+        raise FaultsError(document.faults)
+    return settle(audit, path.parent, document)
+
+
+def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | None = None) -> Config:
+    """Finds the protocol and prepares every backend, or says everything that does not fit."""
+    protocol = protocol or _protocol(audit, folder, document)
+    faults = [document.fault(where, said) for where, said in _checks(audit, protocol)]
+    place = backends.Place(folder, protocol)
+    prepared: dict[str, dict[str, Any]] = {part: {} for part in _BACKENDS}
+    for part, index, row in _rows(audit):
+        if row.kind in _BACKENDS[part]:
+            outcome = _prepare(part, index, row, place, document)
+            prepared[part][row.id] = outcome
+            faults += outcome if isinstance(outcome, list) else []
+    if faults:
+        raise FaultsError(faults)
+    return Config(audit, protocol, folder, prepared["sources"], prepared["editors"], prepared["judges"])
+
+
+def check_keys(config: Config) -> None:
+    """Every key that a run will need, before it spends anything."""
+    for part, _, row in _rows(config.audit):
+        backends.require_key(row.key_env, f"The {part.removesuffix('s')} '{row.id}'")
+
+
+def _protocol(audit: Audit, folder: Path, document: Document) -> Protocol:
+    if audit.protocol == "builtin":
+        return load_protocol(BUILTIN)
+    path = folder / audit.protocol
+    if not path.is_dir():
+        said = f"{path} is not a folder; give a protocol folder or 'builtin'"
+        raise FaultsError([document.fault(("protocol",), said)])
+    return load_protocol(path)
+
+
+def _rows(audit: Audit) -> Iterator[tuple[str, int, Row]]:
+    for part in _BACKENDS:
+        for index, row in enumerate(getattr(audit, part)):
+            yield part, index, row
+
+
+def _prepare(
+    part: str, index: int, row: Row, place: backends.Place, document: Document
+) -> backends.Prepared[Any] | list[Fault]:
+    module = backends.load(_BACKENDS[part], row.kind)
+    model: type[BaseModel] = module.Settings
+    at: Path_ = (part, index, "settings")
+    try:
+        prepared: backends.Prepared[Any] = module.prepare(model.model_validate(row.settings), place)
+    except ValidationError as error:
+        return faults_of(error, document, model, at)
+    except FaultsError as error:
+        return list(error.faults)
+    except ValueError as error:
+        return [document.fault(at, str(error))]
+    return prepared
+
+
+_Said = tuple[Path_, str]
+
+
+def _checks(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
+    yield from _check_kinds(audit)
+    yield from _check_ids(audit)
+    yield from _check_experiments(audit, protocol)
+    yield from _check_judges(audit)
+    if audit.preset not in protocol.presets:
+        yield ("preset",), _unknown(audit.preset, "preset", protocol.presets)
+
+
+def _unknown(word: str, what: str, known: Iterable[str]) -> str:
+    article = "an" if what[0] in "aeiou" else "a"
+    return f"'{word}' is not {article} {what}; known: {', '.join(known) or 'none in this version'}"
+
+
+def _check_kinds(audit: Audit) -> Iterator[_Said]:
+    for part, index, row in _rows(audit):
+        if row.kind not in _BACKENDS[part]:
+            yield (part, index, "kind"), _unknown(row.kind, f"kind of {part.removesuffix('s')}", _BACKENDS[part])
+
+
+def _check_ids(audit: Audit) -> Iterator[_Said]:
+    for part in _BACKENDS:
+        for word, count in Counter(row.id for row in getattr(audit, part)).items():
+            if count > 1:
+                yield (part,), f"the id '{word}' stands there {count} times"
+
+
+def _check_experiments(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
+    experiments = audit.experiments
+    if experiments.diagnose is None:
+        yield ("experiments",), "needs 'diagnose'"
+        return
+    for name in ("mitigate", "stereotype"):
+        if getattr(experiments, name) is not None:
+            yield ("experiments", name), "cannot be run by this version of stillme yet; leave it out"
+    if experiments.diagnose.prompts != "all":
+        for word in experiments.diagnose.prompts:
+            if word not in protocol.prompt:
+                yield ("experiments", "diagnose", "prompts"), _unknown(word, "prompt", protocol.prompt)
+    for word in experiments.diagnose.arms:
+        if word not in protocol.arms:
+            yield ("experiments", "diagnose", "arms"), _unknown(word, "arm", protocol.arms)
+
+
+def _check_judges(audit: Audit) -> Iterator[_Said]:
+    primaries = [row.id for row in audit.judges if row.role is Role.PRIMARY]
+    if audit.judges and len(primaries) != 1:
+        yield ("judges",), f"exactly one judge has the role primary; here: {', '.join(primaries) or 'none'}"

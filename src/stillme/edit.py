@@ -1,0 +1,84 @@
+"""The editing step: every edit that is still missing, and nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from functools import lru_cache
+
+from stillme import images
+from stillme.design import Design
+from stillme.editors import Editor
+from stillme.engine.local import Stop, work
+from stillme.ledger import Run
+from stillme.ledger.run import Stored, now
+from stillme.progress import Progress, Stage
+from stillme.purse import Purse
+from stillme.records import Attempt, Edit, EditReply, EditRequest, Status, Trial
+
+
+def missing(run: Run, design: Design) -> list[Trial]:
+    """One trial for each edit without a final outcome, in the plan's order."""
+    done = run.keys("edit")
+    return [trial for trial in design.distinct_edits() if trial.edit not in done]
+
+
+def edit(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:
+    """Makes the missing edits and records each one, whatever came of it."""
+    todo = missing(run, design)
+    already = len(design.distinct_edits()) - len(todo)
+    wanted = {trial.editor for trial in todo}
+    editors = {name: design.config.editors[name].make() for name in design.editors if name in wanted}
+    with progress.stage("Edits", len(todo), already) as stage:
+        step = _Step(run, editors, stage, stop, purse)
+        work(purse.allowed_edits(todo, already), step.do, design.config.audit.engine.threads, stop)
+
+
+class _Step:
+    """One edit: asked, checked, stored, recorded."""
+
+    def __init__(self, run: Run, editors: Mapping[str, Editor], stage: Stage, stop: Stop, purse: Purse) -> None:
+        self.run, self.editors, self.stage, self.stop, self.purse = run, editors, stage, stop, purse
+        self._source = lru_cache(maxsize=64)(run.image)
+
+    def do(self, trial: Trial) -> Future[None]:
+        request = EditRequest(trial.edit, self._source(trial.image), trial.instruction, trial.seed)
+        started, clock = now(), time.perf_counter()
+        reply = _ask(self.editors[trial.editor], request)
+        status, detail, facts = _check(reply)
+        seconds = time.perf_counter() - clock
+        self.stage.count(status, reply.cost_usd)
+        self.purse.spend(reply.cost_usd, self.stop)
+        attempt = Attempt(trial.edit, status, started, round(seconds, 6), reply.cost_usd, detail)
+        if not status.is_final:
+            return self.run.add_attempt(attempt)
+        stored = self.run.store(reply.image, facts) if reply.image is not None and facts else None
+        return self.run.add_edit(_edit(trial, status, detail, stored, reply), attempt, stored)
+
+
+def _edit(trial: Trial, status: Status, detail: str, stored: Stored | None, reply: EditReply) -> Edit:
+    return Edit(trial.edit, status, stored.sha256 if stored else None, detail, reply.truth)
+
+
+def _ask(editor: Editor, request: EditRequest) -> EditReply:
+    """A bug in a backend costs one attempt, not the run."""
+    try:
+        return editor.edit(request)
+    except Exception as error:
+        return EditReply(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
+
+
+def _check(reply: EditReply) -> tuple[Status, str, images.Facts | None]:
+    """An editor that says ok must have returned a picture with something on it."""
+    if reply.status is not Status.OK:
+        return reply.status, reply.detail, None
+    if reply.image is None:
+        return Status.CORRUPT, "the editor returned no image", None
+    try:
+        facts = images.inspect(reply.image)
+    except images.BadImageError as error:
+        return Status.CORRUPT, f"the image {error}", images.UNKNOWN
+    if facts.is_blank:
+        return Status.CORRUPT, "the image is one flat colour", facts
+    return Status.OK, reply.detail, facts

@@ -1,0 +1,337 @@
+"""The planted editor: edits stillme's synthetic portraits with failures of known kind, size and rate.
+
+Deterministic and offline, and it really changes pixels: it is the instrument that tests the whole audit. What it
+does to whom comes from a truth file; what it drew for an edit is returned apart from the picture, so that no judge
+request carries it. It recognises a portrait by the number in its JPEG comment and knows its layers; any other
+picture is rejected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from stillme import heads, images, looks
+from stillme.backends import Place, Prepared
+from stillme.errors import FaultsError
+from stillme.heads.signature import key_in
+from stillme.protocol import Protocol
+from stillme.protocol.schema import Outcome, Prompt
+from stillme.records import EditReply, EditRequest, Status, digest
+from stillme.strict import Document, Frozen, read_text
+
+VERSION = 1  # raise when the same settings and seed give other pixels
+TRUTHS = Path(__file__).parent / "truths"
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Range = tuple[float, float]
+HIGHEST_RATE = 0.95
+
+
+class Rate(Frozen):
+    """How often: `base`, multiplied for some groups, prompts or categories."""
+
+    base: Share
+    times: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = Field(default_factory=dict)
+
+    def of(self, traits: Mapping[str, str]) -> float:
+        rate = self.base
+        for trait, factors in self.times.items():
+            rate *= factors.get(traits[trait], 1.0)
+        return min(rate, HIGHEST_RATE)
+
+
+class Effect(Frozen):
+    """One failure: what it does to the picture, how strongly, how often, and the true scores that go with it."""
+
+    id: str
+    does: Literal["fade", "skin", "variant"]
+    rate: Rate
+    score: dict[str, Range]
+    strength: Range | None = None  # fade: how much of the edit is left
+    delta_l: Range | None = None  # skin: by how much L* moves
+    variant: str | None = None  # variant: which other head parameters
+
+    @model_validator(mode="after")
+    def _has_its_size(self) -> Effect:
+        needed = {"fade": "strength", "skin": "delta_l", "variant": "variant"}
+        for does, name in needed.items():
+            if (getattr(self, name) is not None) != (self.does == does):
+                raise ValueError(f"'{name}' belongs to effects that do '{does}', and to those only")
+        return self
+
+
+class Truth(Frozen):
+    """A truth file: what a planted editor does to whom."""
+
+    id: str
+    label: str
+    description: str
+    otherwise: dict[str, Range]  # true scores of an edit that nothing befell, where they are not neutral
+    refused: Rate
+    corrupt: Rate
+    persons: Share = 0.0  # how much persons of one group differ: intra-class correlation of each failure
+    effects: tuple[Effect, ...]
+
+
+class Settings(Frozen):
+    """truth: a shipped name, a path, or the truth itself. draw: changes every draw, nothing else."""
+
+    truth: str | Truth
+    draw: int = 0
+    price_usd: Annotated[float, Field(ge=0)] = 0.0  # pretended, to rehearse budgets
+
+
+def prepare(settings: Settings, place: Place) -> Prepared[Planted]:
+    truth = settings.truth if isinstance(settings.truth, Truth) else read_truth(settings.truth, place)
+    effective = {
+        "backend": "planted",
+        "version": VERSION,
+        "truth": truth.model_dump(mode="json"),
+        "draw": settings.draw,
+        "price_usd": settings.price_usd,
+    }
+    return Prepared(
+        effective,
+        make=lambda: Planted(truth, settings, place.protocol),
+        description=truth.description,
+        simulated=True,
+        price_usd=settings.price_usd,
+        seconds=0.02,
+        expected=lambda prompt, labels: expected_rates(truth, place.protocol, prompt, labels),
+    )
+
+
+def read_truth(name: str, place: Place) -> Truth:
+    """A shipped truth by its name, or the file at a path."""
+    shipped = TRUTHS / f"{name}.yaml"
+    path = shipped if shipped.is_file() else place.folder / name
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in TRUTHS.glob("*.yaml")))
+        raise ValueError(f"there is no truth '{name}': shipped are {known}; else give the path of a file")
+    document = Document(str(name if path is shipped else path), read_text(path))
+    truth = document.read_as(Truth)
+    faults = document.faults + ([] if truth is None else _misfits(truth, place.protocol, document))
+    if truth is None or faults:
+        raise FaultsError(faults)
+    return truth
+
+
+def _misfits(truth: Truth, protocol: Protocol, document: Document) -> list[Any]:
+    """Words of the truth file that the protocol does not know."""
+    found = []
+    for index, effect in enumerate(truth.effects):
+        for axis in effect.score:
+            if axis not in protocol.axes:
+                found.append(document.fault(("effects", index, "score", axis), "is not an axis"))
+        for trait, word in _traits_named(effect.rate):
+            if word not in _words(protocol, trait):
+                path = ("effects", index, "rate", "times", trait, word)
+                found.append(document.fault(path, f"is not a known {trait}"))
+    return found
+
+
+def _traits_named(rate: Rate) -> list[tuple[str, str]]:
+    return [(trait, word) for trait, factors in rate.times.items() for word in factors]
+
+
+def _words(protocol: Protocol, trait: str) -> Sequence[str]:
+    if trait in protocol.groups.dimensions:
+        return protocol.groups.ids(trait)
+    return {"prompt": list(protocol.prompt), "category": [p.category for p in protocol.prompts.prompts]}.get(
+        trait, []
+    )
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What befalls one edit."""
+
+    status: Status
+    effects: tuple[tuple[Effect, float], ...] = ()  # with its size, 0 to 1 within the effect's range
+
+    def value(self, does: str, otherwise: float) -> float:
+        for effect, size in self.effects:
+            if effect.does == does:
+                return between(effect.strength or effect.delta_l or (otherwise, otherwise), size)
+        return otherwise
+
+    @property
+    def variant(self) -> str:
+        return next((effect.variant for effect, _ in self.effects if effect.variant), "base")
+
+
+def between(span: Range, share: float) -> float:
+    return span[0] + share * (span[1] - span[0])
+
+
+class Planted:
+    """One planted editor."""
+
+    def __init__(self, truth: Truth, settings: Settings, protocol: Protocol) -> None:
+        self.truth = truth
+        self.settings = settings
+        self.protocol = protocol
+
+    def edit(self, request: EditRequest) -> EditReply:
+        key = key_in(images.comment(request.image))
+        if key is None:
+            detail = "planted editors edit stillme's synthetic portraits only"
+            return EditReply(Status.REJECTED, detail=detail)
+        prompt = asked_prompt(self.protocol, request.instruction)
+        traits = traits_of(prompt, heads.load(key).labels)
+        draw = self.draw(key, prompt, traits, request.seed)
+        if draw.status is Status.REFUSED:
+            return EditReply(Status.REFUSED, detail="planted refusal", cost_usd=self.settings.price_usd)
+        scores = self.true_scores(draw, (key, prompt.id, request.seed))
+        content = _broken() if draw.status is Status.CORRUPT else paint(key, prompt, draw, request.seed)
+        return EditReply(Status.OK, content, cost_usd=self.settings.price_usd, truth=_noted(draw, scores))
+
+    def draw(self, key: str, prompt: Prompt, traits: Mapping[str, str], seed: int) -> Draw:
+        """What befalls this person's edit; the same for the same seed, on every machine."""
+        chance = chances(self.settings.draw, self.truth.id, key, prompt.id, seed)
+        refused, corrupt = self.truth.refused.of(traits), self.truth.corrupt.of(traits)
+        mishap = chance.random()
+        if mishap < refused:
+            return Draw(Status.REFUSED)
+        status = Status.CORRUPT if mishap < refused + corrupt else Status.OK
+        drawn = [self._drawn(does, key, prompt, traits, chance) for does in ("fade", "skin", "variant")]
+        return Draw(status, tuple(one for one in drawn if one is not None))
+
+    def _drawn(
+        self, does: str, key: str, prompt: Prompt, traits: Mapping[str, str], chance: random.Random
+    ) -> tuple[Effect, float] | None:
+        """At most one effect of each kind: effects of one kind exclude each other."""
+        effects = possible(self.truth, does, prompt)
+        rates = self._personal(key, does, tuple(effect.rate.of(traits) for effect in effects))
+        point, size = chance.random(), chance.random()
+        for effect, rate in zip(effects, rates, strict=True):
+            if point < rate:
+                return effect, size
+            point -= rate
+        return None
+
+    def _personal(self, key: str, does: str, rates: tuple[float, ...]) -> tuple[float, ...]:
+        """The group's rates as they are for this person: a Dirichlet draw around them, so their mean holds."""
+        if not self.truth.persons or not rates:
+            return rates
+        concentration = (1 - self.truth.persons) / self.truth.persons
+        chance = chances(self.settings.draw, self.truth.id, key, does, *rates)
+        parts = [_gamma(chance, rate * concentration) for rate in (*rates, max(0.0, 1 - sum(rates)))]
+        return tuple(part / sum(parts) for part in parts[:-1])
+
+    def true_scores(self, draw: Draw, about: tuple[object, ...]) -> dict[str, float]:
+        """The score that a perfect judge would give on each axis, not yet rounded."""
+        chance = chances(self.settings.draw, self.truth.id, "scores", *about)
+        scores = {a.id: float(a.neutral) for a in self.protocol.rubrics.axes if a.neutral is not None}
+        scores |= {axis: between(span, chance.random()) for axis, span in self.truth.otherwise.items()}
+        for effect, size in draw.effects:
+            scores |= {axis: between(span, size) for axis, span in effect.score.items()}
+        return scores
+
+
+def chances(*parts: object) -> random.Random:
+    """A generator that depends on these words only."""
+    return random.Random(int(digest("chance", parts=[str(part) for part in parts])[:16], 16))
+
+
+def _gamma(chance: random.Random, shape: float) -> float:
+    return chance.gammavariate(shape, 1.0) if shape > 0 else 0.0
+
+
+def traits_of(prompt: Prompt, labels: Mapping[str, str]) -> dict[str, str]:
+    return {**labels, "prompt": prompt.id, "category": prompt.category}
+
+
+def possible(truth: Truth, does: str, prompt: Prompt) -> list[Effect]:
+    """The effects of one kind that may befall a prompt.
+
+    Where ageing is asked for, the older head is the edit itself, so no other head can replace it.
+    """
+    if does == "variant" and prompt.age_shift_years:
+        return []
+    return [effect for effect in truth.effects if effect.does == does]
+
+
+def asked_prompt(protocol: Protocol, instruction: str) -> Prompt:
+    """The protocol's prompt that an instruction ends with; any other sentence is a prompt of its own."""
+    for prompt in protocol.prompts.prompts:
+        if instruction.endswith(prompt.text):
+            return prompt
+    first = protocol.prompts.prompts[0]
+    name = f"other-{hashlib.sha256(instruction.encode()).hexdigest()[:12]}"
+    return first.model_copy(update={"id": name, "text": instruction, "may_change": (), "age_shift_years": None})
+
+
+def paint(key: str, prompt: Prompt, draw: Draw, seed: int) -> bytes:
+    """The edited portrait, as a JPEG."""
+    strength = draw.value("fade", 1.0)
+    ageing = bool(prompt.age_shift_years) and strength > 0.5
+    head = heads.load(key, "older" if ageing else draw.variant)
+    delta_l = draw.value("skin", 0.0)
+    if delta_l:
+        head = replace(head, rgb=heads.shift_skin(head.rgb, head.skin, delta_l))
+    return images.encode(looks.dress(head, look_for(prompt.id), strength=strength, seed=seed))
+
+
+@lru_cache(maxsize=4096)
+def look_for(prompt: str) -> str:
+    """The look of a prompt; a prompt that has none borrows one, always the same."""
+    names = looks.names()
+    return prompt if prompt in names else names[int(hashlib.sha256(prompt.encode()).hexdigest(), 16) % len(names)]
+
+
+def _broken() -> bytes:
+    """What a crashed image pipeline returns: a black square."""
+    return images.encode(images.black(heads.SIZE))
+
+
+def _noted(draw: Draw, scores: Mapping[str, float]) -> dict[str, float]:
+    """The draw as plain quantities, for the truth table."""
+    noted = {f"score.{axis}": round(score, 6) for axis, score in scores.items()}
+    noted |= {f"effect.{effect.id}": 1.0 for effect, _ in draw.effects}
+    noted |= {"strength": round(draw.value("fade", 1.0), 6), "delta_l": round(draw.value("skin", 0.0), 6)}
+    return noted
+
+
+def expected_rates(truth: Truth, protocol: Protocol, prompt: str, labels: Mapping[str, str]) -> dict[str, float]:
+    """The planted probability of every outcome for one prompt and person, exactly as the truth file says."""
+    asked = protocol.prompt[prompt]
+    traits = traits_of(asked, labels)
+    return {
+        name: _expected(truth, protocol, outcome, asked, traits)
+        for name, outcome in protocol.rubrics.outcomes.items()
+        if outcome.axis in protocol.axes_of(prompt)
+    }
+
+
+def _expected(
+    truth: Truth, protocol: Protocol, outcome: Outcome, prompt: Prompt, traits: Mapping[str, str]
+) -> float:
+    neutral = protocol.axes[outcome.axis].neutral or 0
+    total, left = 0.0, 1.0
+    for effect in truth.effects:
+        if outcome.axis in effect.score and effect in possible(truth, effect.does, prompt):
+            rate = effect.rate.of(traits)
+            total += rate * share_beyond(outcome, effect.score[outcome.axis])
+            left -= rate
+    return total + left * share_beyond(outcome, truth.otherwise.get(outcome.axis, (neutral, neutral)))
+
+
+def share_beyond(outcome: Outcome, span: Range) -> float:
+    """The part of a range of true scores that a perfect judge would count as this outcome."""
+    low, high = min(span), max(span)
+    if outcome.at_least is None:  # mirror an upper bound, so that one rule serves both
+        low, high, bound = -high, -low, -((outcome.at_most or 0) + 0.5)
+    else:
+        bound = outcome.at_least - 0.5
+    if high == low:
+        return float(low >= bound)
+    return min(1.0, max(0.0, (high - bound) / (high - low)))

@@ -1,0 +1,83 @@
+"""Work on this machine, in threads. A call is taken only while its result can still be recorded.
+
+Each result is handed to the ledger and acknowledged after its commit; at most IN_FLIGHT results wait for theirs,
+which is what a crash can cost.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+IN_FLIGHT = 64
+
+
+class Stop:
+    """Says that no new work should be taken, and why."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.reason = ""
+
+    def set(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        self._event.set()
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()
+
+
+def work(items: Iterable[Item], do: Callable[[Item], Future[None]], threads: int, stop: Stop) -> None:
+    """Calls `do` for each item on several threads until all are done or `stop` is set; raises what failed."""
+    crew = _Crew(items, do, stop)
+    workers = [threading.Thread(target=crew.run, name=f"worker-{n}", daemon=True) for n in range(threads)]
+    for worker in workers:
+        worker.start()
+    try:
+        _join(workers)
+    except KeyboardInterrupt:
+        stop.set("interrupted")
+        _join(workers)  # what is in flight ends and is recorded; a second Ctrl-C leaves at once
+    if crew.failure is not None:
+        raise crew.failure
+
+
+def _join(workers: list[threading.Thread]) -> None:
+    for worker in workers:
+        while worker.is_alive():
+            worker.join(timeout=0.2)  # a plain join would not let Ctrl-C through on every platform
+
+
+class _Crew:
+    """What the threads of one piece of work share."""
+
+    def __init__(self, items: Iterable[Item], do: Callable[[Item], Future[None]], stop: Stop) -> None:
+        self._items = iter(items)
+        self._do: Callable[..., Future[None]] = do
+        self._stop = stop
+        self._taking = threading.Lock()
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        unacknowledged: deque[Future[None]] = deque()
+        try:
+            while not self._stop and (taken := self._take()):
+                unacknowledged.append(self._do(taken[0]))
+                if len(unacknowledged) >= IN_FLIGHT:
+                    unacknowledged.popleft().result()
+            while unacknowledged:
+                unacknowledged.popleft().result()
+        except BaseException as error:
+            self.failure = self.failure or error
+            self._stop.set("failed")
+
+    def _take(self) -> tuple[object] | None:
+        with self._taking:
+            for item in self._items:
+                return (item,)
+        return None

@@ -1,0 +1,197 @@
+"""The audit, told once:
+
+    sources ──▶ portraits ──▶ plan ──▶ edit ──▶ judge ──▶ analyse ──▶ report
+
+Each step does what is still missing and nothing else, so a second run of anything is a resume. A step never
+changes an earlier step's rows. Nothing after the frames touches the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stillme import design as designs
+from stillme import edit as editing
+from stillme import judge as judging
+from stillme.config import Config, check_keys
+from stillme.design import Design
+from stillme.engine.local import Stop
+from stillme.errors import IncompleteError, InputError
+from stillme.ledger import Run
+from stillme.ledger.run import LEDGER
+from stillme.ledger.state import shows
+from stillme.progress import Progress
+from stillme.purse import Purse
+from stillme.records import Portrait
+
+REPORT = "report.html"
+
+
+def run(config: Config, progress: Progress) -> Path:
+    """The whole audit, from portraits to report. Returns the report's path."""
+    check_keys(config)
+    stop = Stop()
+    with Run.hold(config.run, config.protocol) as held:
+        design = plan(held, config, progress)
+        purse = Purse(config, held.spent_usd())
+        purse.check(stop)
+        editing.edit(held, design, progress, stop, purse)
+        judging.judge(held, design, progress, stop, purse)
+        if stop.reason == "interrupted":
+            raise KeyboardInterrupt
+        report_path = report(held, design, progress)
+        _raise_if_incomplete(held, design, stop, purse)
+    return report_path
+
+
+def plan(held: Run, config: Config, progress: Progress) -> Design:
+    """Gathers the portraits and notes every trial, before anything is spent."""
+    design = designs.make(config, gather(held, config, progress))
+    if not design.trials:
+        raise InputError("The audit asks for no edits.", "Check its sources, groups and prompts.")
+    designs.note(held, design)
+    return design
+
+
+def gather(held: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
+    """The portraits of all sources, stored in the run; those of an unchanged source are already there."""
+    kept = held.last_audit() if held.query("SELECT 1 FROM audit LIMIT 1") else None
+    if kept is not None and kept["sources"] == _plain(designs.sources(config)):
+        return held.portraits(kept["portraits"])
+    portraits: list[Portrait] = []
+    for prepared in config.sources.values():
+        for portrait, image in prepared.make().portraits():
+            held.add_portrait(portrait, image).result()
+            portraits.append(portrait)
+    progress.say(f"Portraits: {len(portraits):,}")
+    return portraits
+
+
+def _plain(value: Any) -> Any:
+    """As it looks after a trip through JSON."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def report(held: Run, design: Design, progress: Progress) -> Path:
+    """Analyses what is there and writes report.html, unless it shows this very state already."""
+    path = held.path / REPORT
+    if shows(path, held):
+        progress.say("Report: up to date, nothing to do")
+        return path
+    from stillme import publish  # polars, scipy and jinja2 load only when there is something to analyse
+
+    publish.write(held, design, path)
+    progress.say("Report: written")
+    return path
+
+
+def _raise_if_incomplete(held: Run, design: Design, stop: Stop, purse: Purse) -> None:
+    edits = len(editing.missing(held, design))
+    verdicts = len(judging.missing(held, design)[0])
+    if edits or verdicts:
+        why = stop.reason or ("the edit budget is reached" if purse.edits_left else "some calls failed")
+        raise IncompleteError(
+            f"The audit is incomplete (edits missing: {edits:,}, verdicts missing: {verdicts:,}) because {why}.",
+            f"Everything done is kept in {held.path}; run the same command again to go on.",
+        )
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a run would do: counts, cost and time of what is missing."""
+
+    portraits: int
+    prompts: int
+    editors: int
+    trials: int
+    edits_done: int
+    edits_missing: int
+    verdicts_done: int
+    verdicts_missing: int
+    cost_usd: float
+    seconds: float
+
+
+def look_ahead(config: Config) -> Outlook:
+    """The plan, without writing or spending anything."""
+    check_keys(config)
+    portraits = [p for prepared in config.sources.values() for p, _ in prepared.make().portraits()]
+    design = designs.make(config, portraits)
+    edits = {trial.edit: trial.editor for trial in design.trials}
+    done, verdicts_done = _already(config, design)
+    todo = [editor for key, editor in edits.items() if key not in done]
+    verdicts = len(edits) * len(config.judges) - verdicts_done
+    editors, judges = config.editors, config.judges.values()
+    cost = sum(editors[name].price_usd for name in todo) + verdicts * _mean([j.price_usd for j in judges])
+    seconds = sum(editors[name].seconds for name in todo) + verdicts * _mean([j.seconds for j in judges])
+    return Outlook(
+        portraits=len(portraits),
+        prompts=len({trial.prompt for trial in design.trials}),
+        editors=len(editors),
+        trials=len(design.trials),
+        edits_done=len(edits) - len(todo),
+        edits_missing=len(todo),
+        verdicts_done=verdicts_done,
+        verdicts_missing=verdicts,
+        cost_usd=cost,
+        seconds=seconds / config.audit.engine.threads,
+    )
+
+
+def _already(config: Config, design: Design) -> tuple[set[str], int]:
+    if not (config.run / LEDGER).is_file():
+        return set(), 0
+    with Run.look(config.run) as seen:
+        return seen.keys("edit"), judging.missing(seen, design)[1]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def status(path: Path) -> dict[str, Any]:
+    """How far a run is; reads beside a writer."""
+    with Run.look(path) as seen:
+        design = designs.recall(seen)
+        edits = dict(seen.query("SELECT status, count(*) FROM edit GROUP BY status ORDER BY status"))
+        verdicts: dict[str, dict[str, int]] = {judge: {} for judge in design.judges}
+        for judge, word, count in seen.query(
+            "SELECT judge, status, count(*) FROM verdict GROUP BY 1, 2 ORDER BY 1, 2"
+        ):
+            verdicts.setdefault(judge, {})[word] = count
+        todo, done = judging.missing(seen, design)
+        return {
+            "run": str(path),
+            "name": design.config.audit.name,
+            "protocol": design.config.protocol.name,
+            "preset": design.config.audit.preset,
+            "trials": len(design.trials),
+            "edits": edits,
+            "edits_missing": len(editing.missing(seen, design)),
+            "verdicts": verdicts,
+            "verdicts_done": done,
+            "verdicts_missing": len(todo),
+            "attempts": seen.query("SELECT count(*) FROM attempt")[0][0],
+            "cost_usd": seen.spent_usd(),
+            "report": str(path / REPORT) if (path / REPORT).is_file() else None,
+        }
+
+
+def export(path: Path, folder: Path, file_format: str) -> list[Path]:
+    """The run's tidy frames as files that pandas, R and DuckDB read."""
+    from stillme import publish
+
+    with Run.look(path) as seen:
+        return publish.export(seen, designs.recall(seen), folder, file_format)
+
+
+def report_again(path: Path, progress: Progress) -> Path:
+    """The report of a run, from the run alone."""
+    with Run.look(path) as seen:
+        held_design = designs.recall(seen)
+        return report(seen, held_design, progress)

@@ -1,0 +1,232 @@
+"""From the ledger to what people read: tidy frames, findings, report.html, exported tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from stillme import images
+from stillme.analysis.findings import Findings, analyse
+from stillme.analysis.outcomes import mark
+from stillme.backends import Prepared
+from stillme.config import Row
+from stillme.design import Design
+from stillme.errors import InputError, disk
+from stillme.judges.ensemble import combine
+from stillme.ledger import Run, frames
+from stillme.ledger.state import mark_of
+from stillme.protocol.schema import Rounding
+from stillme.records import Status, canonical
+from stillme.report.build import Context, Example, Party, build
+
+ROUNDINGS: tuple[Rounding, ...] = ("half_even", "half_up", "toward_neutral")
+THUMBNAIL = 224
+
+
+def write(run: Run, design: Design, path: Path) -> None:
+    """Writes the report whole or not at all."""
+    html = build(*findings_and_context(run, design))
+    with disk(path):
+        _replace(path, f"{html}\n{mark_of(run)}\n".encode())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def findings_and_context(run: Run, design: Design) -> tuple[Findings, Context]:
+    edits, judged, scores = tidy(run, design)
+    planted = planted_rates(design, edits)
+    protocol, preset = design.config.protocol, design.config.audit.preset
+    found = analyse(scores, judged, edits, protocol, preset, planted)
+    main = scores[protocol.presets[preset].rounding]
+    return found, context(run, design, edits, main)
+
+
+def tidy(run: Run, design: Design) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, pl.DataFrame]]:
+    """Edits (a row a trial), every judge's scores, and the ensemble's under each rounding."""
+    protocol = design.config.protocol
+    edits = frames.edits(run, protocol, design.trials, design.portraits)
+    judged = frames.judge_scores(run, protocol, edits, design.judges)
+    return edits, judged, {mode: ensemble(judged, mode) for mode in ROUNDINGS}
+
+
+def ensemble(judged: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
+    """Ensemble scores with everything that is known of their trials, in the plan's order."""
+    combined = combine(judged, rounding).drop("neutral")
+    about = judged.drop("judge", "rank", "score", "status").unique(["trial", "axis"], maintain_order=True)
+    return about.join(combined, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
+
+
+def planted_rates(design: Design, edits: pl.DataFrame) -> pl.DataFrame | None:
+    """Trial × outcome: the probability that was planted; None when no editor is a planted one."""
+    expected = {name: one.expected for name, one in design.config.editors.items() if one.expected}
+    if not expected:
+        return None
+    dimensions = list(design.config.protocol.groups.dimensions)
+
+    @cache
+    def rates(editor: str, prompt: str, *groups: str) -> Mapping[str, float]:
+        return expected[editor](prompt, dict(zip(dimensions, groups, strict=True)))
+
+    rows = [
+        (trial, outcome, rate)
+        for trial, editor, *about in edits.select("trial", "editor", "prompt", *dimensions).iter_rows()
+        if editor in expected
+        for outcome, rate in rates(editor, *about).items()
+    ]
+    return pl.DataFrame(
+        rows, schema={"trial": pl.String, "outcome": pl.String, "planted": pl.Float64}, orient="row"
+    )
+
+
+# The report's context
+
+
+def context(run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame) -> Context:
+    config = design.config
+    return Context(
+        name=config.audit.name,
+        preset=config.audit.preset,
+        protocol=config.protocol,
+        editors=tuple(_party(row, config.editors[row.id]) for row in config.audit.editors),
+        judges=tuple(_party(row, config.judges[row.id]) for row in config.ranked_judges()),
+        sources=tuple(one.description for one in config.sources.values()),
+        counts=_counts(design, edits),
+        provenance=tuple(_provenance(run, design)),
+        examples=tuple(examples(run, design, edits, scores)),
+        notes=(),
+    )
+
+
+def _party(row: Row, prepared: Prepared[Any]) -> Party:
+    settings = json.loads(canonical(prepared.effective))  # in one order, however they were given
+    return Party(row.id, row.name, prepared.description, prepared.simulated, settings)
+
+
+def _counts(design: Design, edits: pl.DataFrame) -> dict[str, int]:
+    return {
+        "portraits": len(design.portraits),
+        "prompts": edits["prompt"].n_unique(),
+        "editors": len(design.editors),
+        "judges": len(design.judges),
+        "trials": len(edits),
+        "edits": edits.filter(pl.col("status") == Status.OK.value).height,
+    }
+
+
+def _provenance(run: Run, design: Design) -> Iterator[tuple[str, str]]:
+    meta = run.meta()
+    yield "stillme", meta["stillme"]
+    yield "Python", meta["python"]
+    yield "Protocol", f"{meta['protocol']} (SHA-256 {meta['protocol_hash']})"
+    yield "Preset", design.config.audit.preset
+    for kind, hashes in (("Editor", design.editors), ("Judge", design.judges)):
+        for name, value in hashes.items():
+            yield f"{kind} {name}: settings", f"SHA-256 {value}"
+    for row in design.config.audit.editors:
+        yield f"Editor {row.id}: seed", str(row.seed)
+    yield "Cost", f"{run.spent_usd():.2f} USD"
+    yield "Run made", meta["created"]
+    first, last = run.query("SELECT min(started), max(started) FROM attempt")[0]
+    yield "First and last call", f"{first} to {last}" if first else "none yet"
+
+
+def examples(run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame) -> Iterator[Example]:
+    """For each outcome of the gallery: edits that show it, spread over editors and groups."""
+    protocol = design.config.protocol
+    wanted = protocol.manifest.tables.gallery
+    marked = mark(scores, {name: protocol.rubrics.outcomes[name] for name in wanted})
+    for outcome, number in wanted.items():
+        hits = marked.filter((pl.col("outcome") == outcome) & pl.col("hit"))
+        for trial in _spread(hits, list(protocol.groups.reference_group), number):
+            yield _example(run, design, edits, scores, outcome, trial)
+
+
+def _spread(hits: pl.DataFrame, groups: list[str], number: int) -> list[str]:
+    """Up to `number` trials, one editor and group after the other; the choice hangs on keys, not on looks."""
+    turn = pl.col("trial").rank("ordinal").over("editor", *groups).alias("turn")
+    within = pl.col("trial").rank("ordinal").over("editor").alias("within")
+    return (
+        hits.with_columns(turn, within).sort("turn", "within", "editor", "trial").head(number)["trial"].to_list()
+    )
+
+
+def _example(
+    run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame, outcome: str, trial: str
+) -> Example:
+    protocol = design.config.protocol
+    row = edits.row(by_predicate=pl.col("trial") == trial, named=True)
+    found = dict(scores.filter(pl.col("trial") == trial).select("axis", "score").iter_rows())
+    prompt = protocol.prompt[row["prompt"]]
+    labels = {d: protocol.groups.labels(d).get(row[d], row[d]) for d in protocol.groups.dimensions}
+    return Example(
+        outcome=outcome,
+        editor=row["editor"],
+        prompt_label=f"{prompt.id} {prompt.label}",
+        instruction=prompt.text,
+        labels=labels,
+        source=images.thumbnail(run.image(row["source_image"]), THUMBNAIL),
+        edited=images.thumbnail(run.image(row["image"]), THUMBNAIL),
+        scores=found,
+        note="",
+    )
+
+
+# Export
+
+
+def export(run: Run, design: Design, folder: Path, file_format: str) -> list[Path]:
+    """Writes every frame and a page that describes the columns."""
+    if file_format not in ("parquet", "csv"):
+        raise InputError(f"'{file_format}' is not a format; known: parquet, csv.")
+    edits, judged, scores = tidy(run, design)
+    rounding = design.config.protocol.presets[design.config.audit.preset].rounding
+    tables = {
+        "edits": edits,
+        "judge_scores": judged,
+        "scores": scores[rounding],
+        "attempts": frames.attempts(run),
+        "truth": frames.truth(run),
+    }
+    with disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [_write_frame(frame, folder / f"{name}.{file_format}") for name, frame in tables.items()]
+        columns = folder / "columns.md"
+        _replace(columns, _columns_page(tables, design).encode())
+    return [*written, columns]
+
+
+def _write_frame(frame: pl.DataFrame, path: Path) -> Path:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    if path.suffix == ".csv":
+        frame.write_csv(aside)
+    else:
+        frame.write_parquet(aside)
+    aside.replace(path)
+    return path
+
+
+def _columns_page(tables: Mapping[str, pl.DataFrame], design: Design) -> str:
+    known = dict(frames.COLUMNS)
+    known |= {d: f"the person's perceived {d}, as annotated" for d in design.config.protocol.groups.dimensions}
+    lines = ["# Columns", ""]
+    for name, frame in tables.items():
+        lines += [f"## {name}", "", "| column | type | what it is |", "|---|---|---|"]
+        lines += [f"| {column} | {kind} | {known[column]} |" for column, kind in frame.schema.items()]
+        lines.append("")
+    return "\n".join(lines)

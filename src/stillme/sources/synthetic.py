@@ -1,0 +1,61 @@
+"""The 84 synthetic portraits that ship with stillme: rendered heads with known truth, one a cell of the design.
+
+Their looks are placeholders, not representations of groups. Differences between groups in an audit of them are
+inputs that somebody planted, never findings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from stillme import heads, images
+from stillme.backends import Place, Prepared
+from stillme.heads.signature import signature
+from stillme.records import Portrait
+from stillme.strict import Frozen
+
+LICENCE = "CC0-1.0, rendered by stillme from CC0 MakeHuman assets"
+
+
+class Settings(Frozen):
+    """Which groups: by default all; `groups: {race: [white, black]}` keeps these only."""
+
+    groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+
+def prepare(settings: Settings, place: Place) -> Prepared[Synthetic]:
+    known = place.protocol.groups
+    for dimension, wanted in settings.groups.items():
+        if dimension not in known.dimensions:
+            raise ValueError(f"groups.{dimension} is not a dimension; known: {', '.join(known.dimensions)}")
+        for word in wanted:
+            if word not in known.ids(dimension):
+                raise ValueError(
+                    f"groups.{dimension}: '{word}' is not known; known: {', '.join(known.ids(dimension))}"
+                )
+    return Prepared(
+        {"backend": "synthetic", "groups": settings.groups},
+        make=lambda: Synthetic(settings),
+        description="Synthetic portraits, rendered; their looks are placeholders, not representations of groups.",
+        simulated=True,
+    )
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    settings: Settings
+
+    def portraits(self) -> Iterator[tuple[Portrait, bytes]]:
+        for key in heads.keys():  # noqa: SIM118
+            head = heads.load(key)
+            if self._wanted(head.labels):
+                content = images.encode(heads.photograph(head), quality=95, comment=signature(key))
+                image = hashlib.sha256(content).hexdigest()
+                yield Portrait.of("synthetic", key, image, head.labels, LICENCE), content
+
+    def _wanted(self, labels: Mapping[str, str]) -> bool:
+        return all(labels[dimension] in groups for dimension, groups in self.settings.groups.items())

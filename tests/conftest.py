@@ -1,0 +1,92 @@
+"""What the tests share: small audits on the synthetic heads, run through the real pipeline."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from stillme import config, pipeline
+from stillme.config import Config
+from stillme.progress import Progress
+from stillme.protocol import Protocol, builtin
+
+
+@pytest.fixture(scope="session")
+def protocol() -> Protocol:
+    return builtin()
+
+
+def audit_data(**changes: object) -> dict[str, object]:
+    """A small audit: 4 portraits × 3 prompts × 2 planted editors, 2 simulated judges."""
+    return {
+        "stillme": 1,
+        "name": "small",
+        "run": "run",
+        "sources": [
+            {
+                "id": "heads",
+                "kind": "synthetic",
+                "settings": {"groups": {"race": ["white", "black"], "gender": ["female"], "age": ["20s", "60s"]}},
+            }
+        ],
+        "experiments": {"diagnose": {"prompts": ["O-01", "V-02", "V-03"]}},
+        "editors": [
+            {"id": "even", "kind": "planted", "settings": {"truth": "even"}},
+            {"id": "erases", "kind": "planted", "settings": {"truth": "erases"}},
+        ],
+        "judges": [
+            {"id": "a", "kind": "planted", "role": "primary", "settings": {"noise": 0.2, "draw": 1}},
+            {
+                "id": "b",
+                "kind": "planted",
+                "role": "secondary",
+                "settings": {"noise": 0.3, "refused": 0.1, "draw": 2},
+            },
+        ],
+        "engine": {"kind": "local", "workers": 2},
+        **changes,
+    }
+
+
+def dump_audit(path: Path, **changes: object) -> None:
+    plain = json.loads(json.dumps(audit_data(**changes)))  # no shared objects, so no YAML aliases
+    path.write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
+
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write_audit(tmp_path: Path) -> Write:
+    """Writes audit.yaml with some keys changed and returns its path."""
+
+    def write(**changes: object) -> Path:
+        path = tmp_path / "audit.yaml"
+        dump_audit(path, **changes)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def load_audit(write_audit: Write) -> Callable[..., Config]:
+    return lambda **changes: config.load(write_audit(**changes))
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small audit, run to its end once; tests only read it."""
+    folder = tmp_path_factory.mktemp("finished")
+    path = folder / "audit.yaml"
+    dump_audit(path)
+    pipeline.run(config.load(path), Progress())
+    return folder
+
+
+def in_ci() -> bool:
+    return os.environ.get("CI") == "true"

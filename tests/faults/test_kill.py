@@ -1,0 +1,122 @@
+"""SIGKILL at random points: what was done is kept, and the resumed run equals the undisturbed one."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from stillme.ledger.run import LEDGER
+from tests.conftest import dump_audit
+
+KILLS = 20
+GRID = {
+    "sources": [
+        {
+            "id": "heads",
+            "kind": "synthetic",
+            "settings": {"groups": {"race": ["white", "black", "indian"], "age": ["20s", "60s"]}},
+        }
+    ],
+    "experiments": {"diagnose": {"prompts": ["O-01", "V-02", "V-03"]}},
+}
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "stillme", "run", str(folder / "audit.yaml")]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def finish(folder: Path) -> None:
+    _, errors = (process := start(folder)).communicate(timeout=300)
+    assert process.returncode == 0, errors.decode()
+
+
+def rows_done(folder: Path) -> int:
+    """How many edits and verdicts are on disk; 0 while there is no ledger yet."""
+    try:
+        connection = sqlite3.connect(f"file:{folder / 'run' / LEDGER}?mode=ro", uri=True)
+        try:
+            return int(
+                connection.execute(
+                    "SELECT (SELECT count(*) FROM edit) + (SELECT count(*) FROM verdict)"
+                ).fetchone()[0]
+            )
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return 0
+
+
+def kill_at(folder: Path, rows: int, delay: float) -> None:
+    process = start(folder)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and rows_done(folder) < rows and time.monotonic() < deadline:
+        time.sleep(0.003)
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def contents(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Every row that says what was asked and found; times and attempts are how, not what."""
+    connection = sqlite3.connect(folder / "run" / LEDGER)
+    tables = [
+        "object",
+        "settings",
+        "instruction",
+        "portrait",
+        "label",
+        "trial",
+        "edit",
+        "verdict",
+        "score",
+        "truth",
+    ]
+    found = {table: sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=repr) for table in tables}
+    connection.close()
+    return found
+
+
+def files(folder: Path) -> dict[str, str]:
+    objects = folder / "run/objects"
+    paths = [path for path in objects.rglob("*") if path.is_file()]
+    return {str(path.relative_to(objects)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def report(folder: Path) -> str:
+    """The report without the times at which this run was made."""
+    text = (folder / "run/report.html").read_text(encoding="utf-8")
+    return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+\+00:00", "TIME", text)
+
+
+@pytest.mark.slow
+def test_killed_twenty_times_and_still_the_same(tmp_path: Path) -> None:
+    calm, rough = tmp_path / "calm", tmp_path / "rough"
+    for folder in (calm, rough):
+        folder.mkdir()
+        dump_audit(folder / "audit.yaml", **GRID)
+    finish(calm)
+    total = rows_done(calm)
+    assert total > 150
+    chance = random.Random(20)
+    points = sorted(chance.randrange(total) for _ in range(KILLS - 4))
+    for _ in range(4):  # while the run is being made
+        kill_at(rough, 0, chance.uniform(0, 1.2))
+    for rows in points:
+        kill_at(rough, rows, chance.uniform(0, 0.03))
+    finish(rough)
+    assert contents(rough) == contents(calm)
+    assert files(rough) == files(calm)
+    assert report(rough) == report(calm)
+    assert list((rough / "run/objects/aside").iterdir()) == []
+    repeated = sqlite3.connect(rough / "run" / LEDGER).execute("SELECT count(*) FROM attempt").fetchone()[0]
+    assert repeated == total, "every attempt that was recorded ended in a row"

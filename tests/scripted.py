@@ -1,0 +1,46 @@
+"""Backends for tests: an editor and a judge that do as they are told, found by name like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from stillme.backends import Place, Prepared
+from stillme.records import EditReply, EditRequest, JudgeReply, JudgeRequest
+from stillme.strict import Frozen
+
+ACTORS: dict[str, object] = {}
+
+
+class Settings(Frozen):
+    actor: str
+
+
+def prepare(settings: Settings, place: Place) -> Prepared[object]:
+    return Prepared({"backend": "scripted", "actor": settings.actor}, make=lambda: ACTORS[settings.actor])
+
+
+class Editor:
+    """Answers in turn with what it is told to; an exception is raised."""
+
+    def __init__(self, replies: Iterable[EditReply | Exception]) -> None:
+        self.replies: Iterator[EditReply | Exception] = iter(replies)
+        self.requests: list[EditRequest] = []
+
+    def edit(self, request: EditRequest) -> EditReply:
+        self.requests.append(request)
+        reply = next(self.replies)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+class Judge:
+    """Remembers what it was sent, and answers as told."""
+
+    def __init__(self, answer: Callable[[JudgeRequest], JudgeReply]) -> None:
+        self.answer = answer
+        self.requests: list[JudgeRequest] = []
+
+    def judge(self, request: JudgeRequest) -> JudgeReply:
+        self.requests.append(request)
+        return self.answer(request)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from stillme.cli import main
+from tests.conftest import Write, dump_audit
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command."""
+    with pytest.raises(SystemExit) as left:
+        main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return int(left.value.code or 0), out, err
+
+
+def test_init_check_run_status_export_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "audit.yaml"
+    assert call(capsys, "init", file)[0] == 0
+    code, out, _ = call(capsys, "check", file)
+    assert code == 0 and "84 portraits × 20 prompts × 3 editors: 5,040 trials" in out
+    assert re.search(r"edits +0 +5,040", out) and re.search(r"verdicts +0 +10,080", out)
+    assert not (tmp_path / "runs").exists(), "check writes nothing"
+    dump_audit(file)
+    code, out, _ = call(capsys, "run", file)
+    assert code == 0
+    assert out.strip().splitlines()[-1] == f"Report: {tmp_path / 'run/report.html'}"
+    assert "24 of 24" in out
+    code, out, _ = call(capsys, "status", tmp_path / "run")
+    assert code == 0 and "24 trials" in out
+    code, out, _ = call(capsys, "export", tmp_path / "run", "--format", "csv")
+    assert code == 0 and (tmp_path / "run/tables/scores.csv").is_file()
+    code, out, _ = call(capsys, "report", tmp_path / "run")
+    assert code == 0 and out.strip().endswith("report.html")
+
+
+def test_running_again_does_nothing(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (finished / "run/report.html").read_bytes()
+    code, out, _ = call(capsys, "run", finished / "audit.yaml")
+    assert code == 0
+    assert out.count("nothing to do") == 3
+    assert (finished / "run/report.html").read_bytes() == before
+
+
+def test_json_for_scripts(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = json.loads(call(capsys, "check", finished / "audit.yaml", "--json")[1])
+    assert plan["trials"] == 24 and plan["edits_missing"] == 0 and plan["verdicts_missing"] == 0
+    status = json.loads(call(capsys, "status", finished / "run", "--json")[1])
+    assert sum(status["edits"].values()) == 24 and status["edits_missing"] == 0
+    code, out, err = call(capsys, "run", finished / "audit.yaml", "--json")
+    assert code == 0 and json.loads(out)["trials"] == 24
+    assert all(json.loads(line)["event"] for line in err.splitlines())
+
+
+def test_init_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "audit.yaml").write_text("mine")
+    code, _, err = call(capsys, "init", tmp_path / "audit.yaml")
+    assert code == 2 and "exists already" in err
+    assert (tmp_path / "audit.yaml").read_text() == "mine"
+
+
+def test_init_copies_the_protocol_to_change_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "init", tmp_path / "audit.yaml", "--protocol", tmp_path / "mine")[0] == 0
+    assert "protocol: ./mine" in (tmp_path / "audit.yaml").read_text()
+    assert call(capsys, "check", tmp_path / "audit.yaml")[0] == 0
+
+
+def test_a_fault_is_a_sentence_without_a_traceback(write_audit: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_audit(preset="papr", editos=[])
+    code, out, err = call(capsys, "run", path)
+    assert code == 2 and out == ""
+    assert "editos: is not a known key" in err and "Traceback" not in err
+    assert not (path.parent / "run").exists(), "nothing is half-written"
+
+
+def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "check", tmp_path / "nothing.yaml")
+    assert code == 2 and "nothing.yaml: does not exist" in err
+
+
+def test_a_key_that_is_not_set(
+    write_audit: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    path = write_audit(judges=[{"id": "j", "kind": "planted", "role": "primary", "key_env": "NO_SUCH_KEY"}])
+    code, _, err = call(capsys, "run", path)
+    assert code == 3 and "NO_SUCH_KEY" in err and "export NO_SUCH_KEY" in err
+
+
+def test_an_unwritable_run_directory(write_audit: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_audit(run="blocked/run")
+    (path.parent / "blocked").write_text("a file where a folder should be")
+    code, _, err = call(capsys, "run", path)
+    assert code == 3 and "blocked" in err and "Traceback" not in err
+
+
+def test_status_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "status", tmp_path)
+    assert code == 2 and "is not a run" in err
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "stillme", "--debug", "status", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" in done.stderr
+
+
+def test_a_bug_is_called_a_bug(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from stillme import pipeline
+
+    def broken(path: Path) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(pipeline, "status", broken)
+    code, _, err = call(capsys, "status", "x")
+    assert code == 1 and "this is a bug in stillme" in err and "--debug" in err
+
+
+def test_the_cost_budget_stops_new_work_and_more_budget_goes_on(
+    write_audit: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    editors = [{"id": "even", "kind": "planted", "settings": {"truth": "even", "price_usd": 0.10}}]
+    code, _, err = call(capsys, "run", write_audit(editors=editors, budgets={"cost_usd": 0.5}))
+    assert code == 4 and "the budget of 0.5 USD is reached" in err and "run the same command again" in err
+    plan = json.loads(call(capsys, "check", write_audit(editors=editors), "--json")[1])
+    assert 5 <= plan["edits_done"] <= 7, "what is in flight ends"
+    assert plan["cost_usd"] == pytest.approx(0.10 * plan["edits_missing"])
+    code, out, _ = call(capsys, "run", write_audit(editors=editors))
+    assert code == 0 and "Spent: 1.20 USD" in out
+
+
+def test_the_edit_budget(write_audit: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "run", write_audit(budgets={"edits": 10}))
+    assert code == 4 and "edits missing: 14" in err
+    code, out, _ = call(capsys, "run", write_audit())
+    assert code == 0 and "24 of 24" in out
+
+
+def test_exports_have_described_columns(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(capsys, "export", finished / "run", "--to", tmp_path / "t")[0] == 0
+    page = (tmp_path / "t/columns.md").read_text()
+    for name in ("edits", "judge_scores", "scores", "attempts", "truth"):
+        frame = pl.read_parquet(tmp_path / f"t/{name}.parquet")
+        assert frame.height and all(f"| {column} |" in page for column in frame.columns)
+    scores = pl.read_parquet(tmp_path / "t/scores.parquet")
+    assert scores.height == 8 * 5 + 8 * 5 + 8 * 6, "V-03 is asked on one axis more"
+    assert call(capsys, "export", finished / "run", "--format", "xlsx")[0] == 2

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stillme import config
+from stillme.config import Config
+from stillme.errors import FaultsError, SurroundingsError
+from stillme.protocol import BUILTIN
+
+PLANTED = {"id": "p", "kind": "planted", "settings": {"truth": "even"}}
+JUDGE = {"id": "j", "kind": "planted", "role": "primary"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"edtors": []}, "edtors: is not a known key; did you mean 'editors'?"),
+        ({"name": 7}, "name: input should be a valid string"),
+        ({"stillme": 2}, "stillme: input should be 1"),
+        ({"preset": "papr"}, "preset: 'papr' is not a preset; known: default, paper"),
+        ({"editors": []}, "editors: tuple should have at least 1 item"),
+        (
+            {"editors": [{**PLANTED, "kind": "flux"}]},
+            "editors[0].kind: 'flux' is not a kind of editor; known: planted",
+        ),
+        ({"editors": [PLANTED, PLANTED]}, "editors: the id 'p' stands there 2 times"),
+        (
+            {"editors": [{**PLANTED, "settings": {"truth": "evne"}}]},
+            "editors[0].settings: there is no truth 'evne': shipped are",
+        ),
+        (
+            {"editors": [{**PLANTED, "settings": {"truth": "even", "speed": 1}}]},
+            "editors[0].settings.speed: is not a known key",
+        ),
+        ({"editors": [{**PLANTED, "settings": {}}]}, "editors[0].settings.truth: is missing"),
+        (
+            {"judges": [{**JUDGE, "role": "secondary"}]},
+            "judges: exactly one judge has the role primary; here: none",
+        ),
+        ({"judges": [{**JUDGE, "settings": {"noise": -1}}]}, "judges[0].settings.noise: input should be greater"),
+        (
+            {"judges": [{**JUDGE, "settings": {"shifts": [{"axis": "skin", "points": 1}]}}]},
+            "'skin' is not an axis",
+        ),
+        (
+            {"experiments": {"diagnose": {"prompts": ["O-99"]}}},
+            "experiments.diagnose.prompts: 'O-99' is not a prompt",
+        ),
+        ({"experiments": {"diagnose": {"arms": ["basline"]}}}, "'basline' is not an arm; known: baseline, reseed"),
+        ({"experiments": {}}, "experiments: needs 'diagnose'"),
+        ({"experiments": {"diagnose": {}, "mitigate": {}}}, "experiments.mitigate: cannot be run by this version"),
+        (
+            {"sources": [{"id": "s", "kind": "synthetic", "settings": {"groups": {"race": ["green"]}}}]},
+            "'green' is not known",
+        ),
+        (
+            {"sources": [{"id": "s", "kind": "synthetic", "settings": {"groups": {"height": ["tall"]}}}]},
+            "not a dimension",
+        ),
+        ({"measures": [{"id": "m", "kind": "skin"}]}, "measures[0].kind: 'skin' is not a kind of measure"),
+        ({"protocol": "./nowhere"}, "protocol: "),
+        ({"budgets": {"cost_usd": -1}}, "budgets.cost_usd: input should be greater than or equal to 0"),
+        ({"engine": {"workers": 9999}}, "engine.workers"),
+    ],
+)
+def test_bad_input_is_named_by_file_and_field(
+    load_audit: Callable[..., Config], changes: dict[str, object], said: str
+) -> None:
+    with pytest.raises(FaultsError) as raised:
+        load_audit(**changes)
+    assert said in str(raised.value)
+    assert "audit.yaml:" in str(raised.value)
+
+
+def test_all_faults_come_at_once(load_audit: Callable[..., Config]) -> None:
+    with pytest.raises(FaultsError) as raised:
+        load_audit(
+            preset="x", editors=[{**PLANTED, "kind": "flux"}], judges=[{**JUDGE, "settings": {"noise": -1}}]
+        )
+    assert len(raised.value.faults) == 3
+
+
+def test_a_truth_file_of_ones_own_is_read_beside_the_audit(
+    load_audit: Callable[..., Config], tmp_path: Path
+) -> None:
+    shipped = Path(config.__file__).parent / "editors/truths/even.yaml"
+    (tmp_path / "mine.yaml").write_text(
+        shipped.read_text().replace("base: 0.06", "base: 0.5, times: {race: {purple: 2}}")
+    )
+    with pytest.raises(
+        FaultsError, match=r"mine.yaml:\d+: effects\[0\].rate.times.race.purple: is not a known race"
+    ):
+        load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}}])
+    (tmp_path / "mine.yaml").write_text(shipped.read_text().replace("does: fade", "does: fly", 1))
+    with pytest.raises(FaultsError, match=r"effects\[0\].does"):
+        load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}}])
+
+
+def test_a_truth_files_content_and_not_its_path_is_in_the_settings(
+    load_audit: Callable[..., Config], tmp_path: Path
+) -> None:
+    shipped = Path(config.__file__).parent / "editors/truths/even.yaml"
+    shutil.copy(shipped, tmp_path / "mine.yaml")
+    named = load_audit(editors=[PLANTED]).editors["p"].effective
+    by_path = (
+        load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}, "label": "other"}])
+        .editors["p"]
+        .effective
+    )
+    assert named == by_path
+
+
+def test_a_protocol_folder_of_ones_own(load_audit: Callable[..., Config], tmp_path: Path) -> None:
+    shutil.copytree(BUILTIN, tmp_path / "my-protocol")
+    assert load_audit(protocol="./my-protocol").protocol.name == "stillme 1.0.0"
+    (tmp_path / "my-protocol/groups.yaml").write_text("race: []")
+    config.load_protocol.cache_clear()
+    with pytest.raises(FaultsError, match=r"my-protocol/groups.yaml"):
+        load_audit(protocol="./my-protocol")
+
+
+def test_a_key_that_is_not_set_is_named_before_anything_is_spent(
+    load_audit: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOME_API_KEY", raising=False)
+    loaded = load_audit(editors=[{**PLANTED, "key_env": "SOME_API_KEY"}])
+    with pytest.raises(
+        SurroundingsError, match="The editor 'p' needs a key in the environment variable SOME_API_KEY"
+    ):
+        config.check_keys(loaded)
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    config.check_keys(loaded)

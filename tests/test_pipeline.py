@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from stillme import design as designs
+from stillme import editors, images, judges, pipeline, publish
+from stillme.config import Config
+from stillme.errors import IncompleteError, InputError
+from stillme.ledger import Run
+from stillme.progress import Progress
+from stillme.records import EditReply, JudgeReply, JudgeRequest, Status
+from tests.scripted import ACTORS, Editor, Judge
+
+Load = Callable[..., Config]
+
+
+@pytest.fixture(autouse=True)
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test backends, beside the real ones."""
+    for part in (editors, judges):
+        monkeypatch.setitem(part.BACKENDS, "scripted", "tests.scripted")
+
+
+def few(load: Load, editor: Editor | None = None, judge: Judge | None = None, **changes: object) -> Config:
+    """One portrait, three prompts, one editor, one judge, one thread."""
+    ACTORS.update(editor=editor, judge=judge)
+    groups = {"race": ["white"], "gender": ["female"], "age": ["20s"]}
+    planted = {"kind": "planted", "settings": {"truth": "even"}}
+    acting = {"kind": "scripted", "settings": {"actor": "editor"}}
+    watching = {"kind": "scripted", "settings": {"actor": "judge"}}
+    return load(
+        **{
+            "sources": [{"id": "heads", "kind": "synthetic", "settings": {"groups": groups}}],
+            "editors": [{"id": "e", **(acting if editor else planted)}],
+            "judges": [{"id": "a", "role": "primary", **(watching if judge else {"kind": "planted"})}],
+            "engine": {"workers": 1},
+            **changes,
+        }
+    )
+
+
+def statuses(config: Config) -> dict[str, int]:
+    return dict(pipeline.status(config.run)["edits"])
+
+
+def threes(request: JudgeRequest) -> JudgeReply:
+    return JudgeReply(Status.OK, dict.fromkeys(request.axes, 3))
+
+
+def fine(shade: int = 0) -> EditReply:
+    picture = images.black(16)
+    picture[::2] = 200 + shade
+    return EditReply(Status.OK, images.encode(picture))
+
+
+def test_what_an_editor_may_return(load_audit: Load) -> None:
+    replies = [
+        EditReply(Status.OK, b"<html>sorry</html>"),
+        EditReply(Status.OK, images.encode(images.black(16))),
+        EditReply(Status.REFUSED, detail="I can't help with that"),
+    ]
+    config = few(load_audit, Editor(replies))
+    pipeline.run(config, Progress())
+    assert statuses(config) == {"corrupt": 2, "refused": 1}
+    with Run.look(config.run) as seen:
+        details = sorted(row[0] for row in seen.query("SELECT detail FROM edit"))
+        assert details == [
+            "I can't help with that",
+            "the image is not an image file",
+            "the image is one flat colour",
+        ]
+        kept = [seen.image(row[0]) for row in seen.query("SELECT image FROM edit WHERE image IS NOT NULL")]
+        assert b"<html>sorry</html>" in kept, "what came back is kept, whatever it is"
+
+
+def test_a_failing_call_is_tried_again_on_the_next_run_and_a_refusal_is_not(load_audit: Load) -> None:
+    config = few(load_audit, Editor([fine(), EditReply(Status.REFUSED), RuntimeError("boom")]), Judge(threes))
+    with pytest.raises(
+        IncompleteError, match=r"edits missing: 1, verdicts missing: 0\) because some calls failed"
+    ):
+        pipeline.run(config, Progress())
+    again = Editor([fine(1)])
+    pipeline.run(few(load_audit, again, Judge(threes)), Progress())
+    assert len(again.requests) == 1
+    assert statuses(config) == {"ok": 2, "refused": 1}
+    with Run.look(config.run) as seen:
+        assert ("RuntimeError: boom",) in seen.query("SELECT detail FROM attempt")
+
+
+def test_editors_are_never_told_who_the_person_is(load_audit: Load) -> None:
+    editor = Editor([fine(n) for n in range(3)])
+    pipeline.run(few(load_audit, editor, Judge(threes)), Progress())
+    for request in editor.requests:
+        said = f"{request.instruction} {request.key}".casefold()
+        assert not any(word in said.split() for word in ("white", "female", "20s"))
+
+
+@pytest.mark.parametrize(("preset", "disclosed"), [("default", ("age",)), ("paper", ("race", "gender", "age"))])
+def test_a_real_judge_is_never_sent_the_truth_and_sees_what_the_preset_discloses(
+    load_audit: Load, preset: str, disclosed: tuple[str, ...]
+) -> None:
+    judge = Judge(threes)
+    pipeline.run(few(load_audit, judge=judge, preset=preset), Progress())
+    assert judge.requests
+    assert all(not r.planted and not r.planted_labels for r in judge.requests)
+    assert {tuple(r.disclosed) for r in judge.requests} == {disclosed}
+
+
+@pytest.mark.parametrize("wrong", [{"edit_success": 6}, {"edit_success": 0}, {"charm": 3}, None])
+def test_scores_that_are_not_scores_are_never_guessed(load_audit: Load, wrong: dict[str, int] | None) -> None:
+    def answer(request: JudgeRequest) -> JudgeReply:
+        return JudgeReply(Status.OK, {} if wrong is None else dict.fromkeys(request.axes, 3) | wrong)
+
+    config = few(load_audit, Editor([fine(n) for n in range(3)]), Judge(answer))
+    pipeline.run(config, Progress())
+    with Run.look(config.run) as seen:
+        _, judged, ensemble = publish.tidy(seen, designs.recall(seen))
+        assert seen.query("SELECT count(*) FROM score") == [(0,)]
+    assert set(judged["status"]) == {"malformed"}
+    assert judged["score"].null_count() == judged.height
+    assert all(frame["score"].null_count() == frame.height for frame in ensemble.values())
+
+
+def test_every_request_asks_the_prompts_own_axes(load_audit: Load) -> None:
+    judge = Judge(threes)
+    pipeline.run(few(load_audit, Editor([fine(n) for n in range(3)]), judge), Progress())
+    asked = {r.instruction: len(r.axes) for r in judge.requests}
+    assert sorted(asked.values()) == [5, 5, 6]
+
+
+def test_adding_an_editor_keeps_what_is_done(load_audit: Load) -> None:
+    one = load_audit(editors=[{"id": "even", "kind": "planted", "settings": {"truth": "even"}}])
+    pipeline.run(one, Progress())
+    with Run.look(one.run) as seen:
+        first = set(seen.query("SELECT * FROM edit")) | set(seen.query("SELECT * FROM attempt"))
+    pipeline.run(load_audit(), Progress())
+    with Run.look(one.run) as seen:
+        later = set(seen.query("SELECT * FROM edit")) | set(seen.query("SELECT * FROM attempt"))
+        subjects = [row[0] for row in seen.query("SELECT subject FROM attempt")]
+    assert first < later
+    assert len(subjects) == len(set(subjects)), "no call is made twice"
+
+
+def test_a_setting_changed_leaves_the_old_rows_out_of_the_tables(load_audit: Load) -> None:
+    for draw in (1, 9):
+        judges_ = [{"id": "a", "kind": "planted", "role": "primary", "settings": {"noise": 0.4, "draw": draw}}]
+        config = few(load_audit, judges=judges_)
+        pipeline.run(config, Progress())
+    with Run.look(config.run) as seen:
+        assert seen.query("SELECT count(DISTINCT settings) FROM verdict") == [(2,)]
+        _, judged, _ = publish.tidy(seen, designs.recall(seen))
+    assert judged.select("trial", "judge", "axis").is_duplicated().sum() == 0
+
+
+def test_a_run_remembers_its_whole_configuration(load_audit: Load) -> None:
+    config = load_audit()
+    pipeline.run(config, Progress())
+    with Run.look(config.run) as seen:
+        recalled = designs.recall(seen)
+    fresh = designs.make(config, recalled.portraits)
+    assert recalled.trials == fresh.trials
+    assert recalled.editors == fresh.editors and recalled.judges == fresh.judges
+
+
+def test_an_audit_that_asks_for_nothing_is_refused(load_audit: Load) -> None:
+    with pytest.raises(InputError, match="asks for no edits"):
+        pipeline.run(load_audit(experiments={"diagnose": {"prompts": []}}), Progress())
+
+
+def test_two_editors_with_equal_settings_share_edits_and_both_get_scores(load_audit: Load) -> None:
+    twins = [{"id": name, "kind": "planted", "settings": {"truth": "even"}} for name in ("one", "two")]
+    config = load_audit(editors=twins)
+    pipeline.run(config, Progress())
+    with Run.look(config.run) as seen:
+        assert seen.query("SELECT count(*) FROM edit") == [(12,)]
+        edits, _, ensemble = publish.tidy(seen, designs.recall(seen))
+    assert edits.height == 24
+    frame = ensemble["half_even"]
+    assert (
+        frame.filter(pl.col("editor") == "one")["score"].to_list()
+        == frame.filter(pl.col("editor") == "two")["score"].to_list()
+    )
+
+
+def test_progress_lines(load_audit: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline.run(few(load_audit), Progress("plain"))
+    out = capsys.readouterr().out
+    assert "Portraits: 1" in out and "Edits: 3 of 3" in out and "Report: written" in out
+
+
+def test_a_report_can_be_made_from_the_run_alone(finished: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(finished / "run", tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/report.html").unlink()
+    path = pipeline.report_again(tmp_path / "elsewhere", Progress())
+    assert path.read_bytes() == (finished / "run/report.html").read_bytes()

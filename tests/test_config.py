@@ -9,7 +9,7 @@ import pytest
 from stillme import config
 from stillme.config import Config
 from stillme.errors import FaultsError, SurroundingsError
-from stillme.protocol import BUILTIN
+from stillme.protocol import BUILTIN, load
 
 PLANTED = {"id": "p", "kind": "planted", "settings": {"truth": "even"}}
 JUDGE = {"id": "j", "kind": "planted", "role": "primary"}
@@ -118,7 +118,7 @@ def test_a_protocol_folder_of_ones_own(load_audit: Callable[..., Config], tmp_pa
     shutil.copytree(BUILTIN, tmp_path / "my-protocol")
     assert load_audit(protocol="./my-protocol").protocol.name == "stillme 1.0.0"
     (tmp_path / "my-protocol/groups.yaml").write_text("race: []")
-    config.load_protocol.cache_clear()
+    load.cache_clear()
     with pytest.raises(FaultsError, match=r"my-protocol/groups.yaml"):
         load_audit(protocol="./my-protocol")
 

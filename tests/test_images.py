@@ -11,7 +11,7 @@ from stillme import images
 
 def saved(image: Image.Image, file_format: str, **options: object) -> bytes:
     buffer = io.BytesIO()
-    image.save(buffer, file_format, **options)  # type: ignore[arg-type]
+    image.save(buffer, file_format, **options)
     return buffer.getvalue()
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,19 +13,19 @@ PERSON = Portrait.of("s", "1", "img", {"race": "white"})
 ASKED = {"experiment": "diagnose", "arm": "baseline", "prompt": "O-01", "instruction": "Do it.", "editor": "e"}
 
 
-def trial(portrait: Portrait = PERSON, **changes: object) -> Trial:
-    return Trial.of(portrait, **{**ASKED, "settings": "s1", "seed": 0, **changes})  # type: ignore[arg-type]
+def trial(portrait: Portrait = PERSON, **changes: Any) -> Trial:
+    return Trial.of(portrait, **{**ASKED, "settings": "s1", "seed": 0, **changes})
 
 
 @pytest.mark.parametrize("change", [{"instruction": "Do that."}, {"settings": "s2"}, {"seed": 1}])
-def test_whatever_changes_pixels_changes_the_edits_key(change: dict[str, object]) -> None:
+def test_whatever_changes_pixels_changes_the_edits_key(change: dict[str, Any]) -> None:
     assert trial(**change).edit != trial().edit
 
 
 @pytest.mark.parametrize(
     "change", [{"arm": "other"}, {"experiment": "other"}, {"prompt": "O-99"}, {"editor": "other name"}]
 )
-def test_names_do_not_change_the_edits_key_so_that_nothing_is_paid_twice(change: dict[str, object]) -> None:
+def test_names_do_not_change_the_edits_key_so_that_nothing_is_paid_twice(change: dict[str, Any]) -> None:
     assert trial(**change).edit == trial().edit
 
 

@@ -92,7 +92,7 @@ def test_missing_and_binary_files_are_named(tmp_path: Path) -> None:
 def test_models_are_frozen(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("name: a")
     with pytest.raises(Exception, match="frozen"):
-        read(tmp_path / "f.yaml", Outer).name = "b"
+        read(tmp_path / "f.yaml", Outer).name = "b"  # type: ignore[misc]
 
 
 def test_dotted() -> None:

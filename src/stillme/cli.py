@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given
     try:
-        app(args=[word for word in given if word != "--debug"], standalone_mode=True)
+        app(args=[word for word in given if word != "--debug"], standalone_mode=True, prog_name="stillme")
     except StillmeError as error:
         if debug:
             raise

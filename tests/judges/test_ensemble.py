@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import polars as pl
 import pytest
@@ -13,7 +14,7 @@ ROUNDINGS: tuple[Rounding, ...] = ("half_even", "half_up", "toward_neutral")
 SCORES = (None, 1, 2, 3, 4, 5)
 
 
-def frame(pairs: list[tuple[int | None, ...]], neutral: int | None) -> pl.DataFrame:
+def frame(pairs: Sequence[tuple[int | None, ...]], neutral: int | None) -> pl.DataFrame:
     rows = [
         (f"t{n:03d}", "axis", neutral, rank, score)
         for n, pair in enumerate(pairs)
@@ -64,7 +65,7 @@ def test_symmetric_scores_stay_symmetric_except_under_half_up() -> None:
     net = {}
     for rounding in ROUNDINGS:
         scores = combine(frame(pairs, 3), rounding)["score"]
-        net[rounding] = (scores > 3).sum() - (scores < 3).sum()
+        net[rounding] = int((scores > 3).sum()) - int((scores < 3).sum())
     assert net["half_even"] == net["toward_neutral"] == 0
     assert net["half_up"] == 2
 

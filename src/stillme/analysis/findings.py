@@ -46,11 +46,12 @@ def analyse(
     by_group = {d: rates(main, ["editor", d]) for d in protocol.groups.dimensions}
     reference = protocol.groups.reference_group
     dimension = next(iter(reference))
+    strata = [name for name in protocol.groups.dimensions if name != dimension]
     return Findings(
         by_editor=rates(main, ["editor"]),
         by_group=by_group,
         disparity=max_minus_min(by_group[by], ["outcome", "editor"], by),
-        contrasts=contrasts(main, protocol.manifest.tables.contrasts, dimension, reference[dimension]),
+        contrasts=contrasts(main, protocol.manifest.tables.contrasts, dimension, reference[dimension], strata),
         rounding=_under_each_rounding(marked),
         statuses=edits.group_by("editor", by, "status", maintain_order=True).len("edits"),
         agreement=agreement(judged),

@@ -1,0 +1,89 @@
+"""What is written is true: commands in the README run, generated pages are current, links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stillme.analysis import contrast, intervals
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md")]
+)
+
+
+def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = [line[2:].split("#")[0].split() for line in re.findall(r"^\$ stillme .*$", text, re.M)]
+    assert [words[1] for words in commands] == ["init", "check", "run", "status", "export", "report"]
+    for words in commands:
+        if words[1] == "run":
+            make_small(tmp_path / "audit.yaml")
+        done = subprocess.run(
+            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+
+
+def make_small(path: Path) -> None:
+    """The same file with fewer groups and prompts; the whole one is what `make demo` runs."""
+    text = path.read_text(encoding="utf-8")
+    small = text.replace("settings: {}", "settings: {groups: {race: [white, black], gender: [male], age: [20s]}}")
+    small = small.replace("prompts: all", "prompts: [O-01]")
+    assert small.count("[male]") == 1 and "prompts: [O-01]" in small
+    path.write_text(small, encoding="utf-8")
+
+
+def test_the_readmes_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    wanted = set(
+        re.findall(r"(?:`|^)make ([a-z]+)", "\n".join(p.read_text(encoding="utf-8") for p in PAGES), re.M)
+    )
+    assert {"demo", "test", "check", "bench"} <= wanted
+    for target in wanted:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_ci_runs_what_the_readme_calls() -> None:
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert "make test" in script and "make demo" in script
+
+
+def test_the_page_of_commands_is_current() -> None:
+    made = subprocess.run(
+        [sys.executable, str(ROOT / "tools/help_page.py")], capture_output=True, text=True, check=True
+    )
+    assert made.stdout.strip() == (ROOT / "docs/commands.md").read_text(encoding="utf-8").strip(), (
+        "run: python tools/help_page.py --write"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_on_pages_run(page: Path) -> None:
+    failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+
+
+@pytest.mark.parametrize("module", [contrast, intervals])
+def test_examples_in_code_run(module: object) -> None:
+    failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
+    assert tried and failed == 0
+
+
+def test_words_that_we_do_not_use() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8").casefold()
+        for word in ("debiased", "unbiased", "fair model"):
+            assert word not in text or page.name == "wording.md", f"{page.name}: {word}"

@@ -191,7 +191,10 @@ def export(path: Path, folder: Path, file_format: str) -> list[Path]:
 
 
 def report_again(path: Path, progress: Progress) -> Path:
-    """The report of a run, from the run alone."""
+    """The report of a run, made anew from the run alone."""
+    from stillme import publish
+
     with Run.look(path) as seen:
-        held_design = designs.recall(seen)
-        return report(seen, held_design, progress)
+        publish.write(seen, designs.recall(seen), path / REPORT)
+    progress.say("Report: written")
+    return path / REPORT

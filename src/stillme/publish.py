@@ -133,7 +133,6 @@ def _provenance(run: Run, design: Design) -> Iterator[tuple[str, str]]:
     meta = run.meta()
     yield "stillme", meta["stillme"]
     yield "Python", meta["python"]
-    yield "Protocol", f"{meta['protocol']} (SHA-256 {meta['protocol_hash']})"
     yield "Preset", design.config.audit.preset
     for kind, hashes in (("Editor", design.editors), ("Judge", design.judges)):
         for name, value in hashes.items():

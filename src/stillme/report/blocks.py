@@ -1,0 +1,82 @@
+"""What a report is made of: sections of blocks. Data only; each kind of block has one template of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import quote
+
+import polars as pl
+import polars.selectors as cs
+
+
+@dataclass(frozen=True)
+class Block:
+    """Anything that a section holds. `kind` names its template."""
+
+    kind: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class Prose(Block):
+    kind = "prose"
+    paragraphs: tuple[str, ...]
+    listed: bool = False
+
+
+@dataclass(frozen=True)
+class Heading(Block):
+    kind = "heading"
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Fold(Block):
+    """Blocks that stay closed until they are asked for."""
+
+    kind = "fold"
+    title: str
+    hint: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Beside(Block):
+    """Blocks that stand side by side where the screen is wide enough."""
+
+    kind = "beside"
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the report, with its place in the contents."""
+
+    id: str
+    title: str
+    entry: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Data:
+    """The numbers behind a table or a figure, one click away."""
+
+    file: str
+    href: str
+
+
+def data(id: str, frame: pl.DataFrame) -> Data:
+    """The frame as CSV inside a link. Six decimals: more than any reader of a share can use."""
+    text = frame.with_columns(cs.float().round(6)).write_csv()
+    return Data(f"{id}.csv", f"data:text/csv;charset=utf-8,{quote(text, safe=',:()/+')}")
+
+
+def prose(*paragraphs: str) -> Prose:
+    return Prose(tuple(p for p in paragraphs if p))
+
+
+def bullets(sentences: Sequence[str]) -> Prose:
+    return Prose(tuple(sentences), listed=True)

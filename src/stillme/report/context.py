@@ -1,0 +1,100 @@
+"""What a report says besides its numbers: who was audited, by whom, with what, and examples to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stillme.protocol import Protocol
+from stillme.protocol.schema import ChangeByGroup, Outcome, Preset, Tables
+from stillme.report.numbers import SPACE
+
+
+@dataclass(frozen=True)
+class Party:
+    """An editor or a judge. `simulated` ones are marked wherever their name stands."""
+
+    id: str
+    label: str
+    description: str
+    simulated: bool
+    settings: Mapping[str, object]
+
+    @property
+    def name(self) -> str:
+        """The name in running text, with its mark."""
+        return f"{self.label} (simulated)" if self.simulated else self.label
+
+
+@dataclass(frozen=True)
+class Example:
+    """One edit for the gallery: both pictures as encoded files, and what was said of them."""
+
+    outcome: str
+    editor: str
+    prompt_label: str
+    instruction: str
+    labels: Mapping[str, str]
+    source: bytes
+    edited: bytes
+    scores: Mapping[str, int | None]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything that the findings don't hold. The order of `editors` is their order and colour everywhere."""
+
+    name: str
+    preset: str
+    protocol: Protocol
+    editors: tuple[Party, ...]
+    judges: tuple[Party, ...]
+    sources: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    provenance: tuple[tuple[str, str], ...] = ()
+    examples: tuple[Example, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def choices(self) -> Preset:
+        """The choices that change numbers, as this report's preset makes them."""
+        return self.protocol.presets[self.preset]
+
+    @property
+    def nominal(self) -> bool:
+        """True where rates are divided by the edits asked for, not by those judged."""
+        return self.choices.denominators == "nominal"
+
+    @property
+    def tables(self) -> Tables:
+        return self.protocol.manifest.tables
+
+    @property
+    def main(self) -> ChangeByGroup:
+        """The outcome and the dimension of the main table by group."""
+        return self.tables.change_by_group
+
+    @property
+    def outcomes(self) -> Mapping[str, Outcome]:
+        return self.protocol.rubrics.outcomes
+
+    @property
+    def simulated(self) -> tuple[Party, ...]:
+        return tuple(party for party in (*self.editors, *self.judges) if party.simulated)
+
+    @property
+    def contrasted(self) -> tuple[str, str]:
+        """The dimension that contrasts are about, and the label of its reference group."""
+        dimension, group = next(iter(self.protocol.groups.reference_group.items()))
+        return dimension, self.protocol.groups.labels(dimension)[group]
+
+    def editor(self, id: str) -> Party:
+        return next(party for party in self.editors if party.id == id)
+
+    def rule(self, outcome: str) -> str:
+        """An outcome's threshold in words, e.g. 'Edit success ≥ 4'."""
+        chosen = self.outcomes[outcome]
+        axis = self.protocol.axes[chosen.axis].label
+        bound = f"≥{SPACE}{chosen.at_least}" if chosen.at_least is not None else f"≤{SPACE}{chosen.at_most}"
+        return f"{axis}{SPACE}{bound}"

@@ -1,0 +1,74 @@
+"""Missing and refused, by group: who got no edit, and whose edit got no score."""
+
+from __future__ import annotations
+
+from stillme.analysis.findings import Findings
+from stillme.records import Status
+from stillme.report import sentences
+from stillme.report.blocks import Section, bullets, prose
+from stillme.report.context import Context
+from stillme.report.lookup import Row, basis, by_key, editor_names
+from stillme.report.tables import Column, Table, share, table, tally, words
+
+
+def build(findings: Findings, context: Context) -> Section:
+    text = (
+        "What is missing is never counted as a 0, a 3 or a success. It is left out of the rates and counted here."
+    )
+    said = bullets(sentences.missing(findings, context))
+    return Section("missing", "Missing and refused", "Missing", (prose(text), said, _table(findings, context)))
+
+
+def _table(findings: Findings, context: Context) -> Table:
+    by = context.main.by
+    ended = _ended(findings, by)
+    scored = by_key(findings.by_group[by], "editor", by, outcome=basis(context))
+    labels = context.protocol.groups.labels(by)
+    rows = [
+        _row((editor.id, group), ended, scored, by)
+        for editor in context.editors
+        for group in labels
+        if (editor.id, group) in ended
+    ]
+    columns = [
+        words("Editor", "editor", editor_names(context)),
+        words(f"Perceived {by}", by, labels),
+        tally("Edits", "edits"),
+        *_statuses(findings),
+        share("No picture", "lost", "edits"),
+        share("No score", "missing", "asked"),
+        share("One judge only", "single", "judged"),
+    ]
+    return table("statuses", f"How edits ended, by perceived {by}", rows, columns, findings.statuses, dense=True)
+
+
+def _ended(findings: Findings, by: str) -> dict[tuple[str, ...], dict[str, int]]:
+    """(editor, group) -> status -> edits."""
+    ended: dict[tuple[str, ...], dict[str, int]] = {}
+    for row in findings.statuses.to_dicts():
+        ended.setdefault((row["editor"], row[by]), {})[sentences.status_label(row["status"])] = row["edits"]
+    return ended
+
+
+def _row(
+    key: tuple[str, str],
+    ended: dict[tuple[str, ...], dict[str, int]],
+    scored: dict[tuple[str, ...], Row],
+    by: str,
+) -> Row:
+    edits = sum(ended[key].values())
+    lost = edits - ended[key].get(Status.OK.label, 0)
+    counts = {"asked": 0, "missing": 0, "judged": 0, "single": 0} | scored.get(key, {})
+    return {**counts, **ended[key], "editor": key[0], by: key[1], "edits": edits, "lost": lost}
+
+
+def _statuses(findings: Findings) -> list[Column]:
+    """One column for each status that occurred, in the order of the closed list."""
+    seen = {sentences.status_label(status) for status in findings.statuses["status"]}
+    known = [status.label for status in Status if status.label in seen]
+    return [_status(label) for label in [*known, *sorted(seen - set(known))]]
+
+
+def _status(label: str) -> Column:
+    read = tally(label, label).read
+    return Column(label.capitalize(), lambda row: read({label: row.get(label, 0)}))

@@ -1,0 +1,45 @@
+"""The first screen: what was audited, what was found, how sure, what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stillme.analysis.findings import Findings
+from stillme.report import sentences
+from stillme.report.blocks import Block, Section
+from stillme.report.context import Context
+from stillme.report.figures import colour, shape
+
+ROOM = 3  # with more editors than this, those without a shown difference share one sentence
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One editor's findings with the mark that it has in every figure."""
+
+    found: sentences.Found
+    mark: str
+    colour: str
+
+
+@dataclass(frozen=True)
+class Summary(Block):
+    kind = "summary"
+    audited: tuple[str, ...]
+    found: tuple[Entry, ...]
+    quiet: str
+    how_sure: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def build(findings: Findings, context: Context) -> Section:
+    found = sentences.found(findings, context)
+    quiet = tuple(one for one in found if one.is_quiet and len(found) > ROOM)
+    block = Summary(
+        sentences.audited(context),
+        tuple(Entry(one, shape(place), colour(place)) for place, one in enumerate(found) if one not in quiet),
+        sentences.nothing_shown(quiet),
+        sentences.how_sure(findings, context),
+        sentences.missing(findings, context),
+    )
+    return Section("summary", "Summary", "Summary", (block,))

@@ -1,0 +1,231 @@
+"""The report as a reader gets it: whole, honest about what is missing, safe, and the same every time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from functools import cache
+from html.parser import HTMLParser
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import pytest
+
+from stillme.protocol.reader import builtin
+from stillme.report.build import Example, Party, build
+from stillme.report.sections import gallery
+from tests.report.synthetic_audit import EDITORS, Person, audit, context, examples, people, picture
+
+HOSTILE = '<script>alert("x")</script>'
+MAIN = builtin().manifest.tables.change_by_group
+OUTCOMES = builtin().rubrics.outcomes
+
+
+class Text(HTMLParser):
+    """What a reader sees, and the attributes that could fetch something."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self._silent = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._silent = tag in ("style", "script")
+        self.tags.append(tag)
+        given = dict(attrs)
+        self.links += [value for name, value in given.items() if name in ("href", "src") and value]
+        self.ids += [value for name, value in given.items() if name == "id" and value]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent = False
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.seen.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.seen).split())
+
+
+@cache
+def demo() -> str:
+    return build(audit(), context(examples=examples()))
+
+
+@cache
+def damaged() -> str:
+    """An editor that never gave a picture, a group of one person, judges who often say nothing."""
+    reference = builtin().groups.ids(MAIN.by)[1]
+    kept = _first_of(reference)
+    findings = audit(broken=("replace",), persons=kept, silent=0.4, prompts=5, preset="paper")
+    return build(findings, context("paper"))
+
+
+def _first_of(group: str) -> list[Person]:
+    everyone = people(builtin())
+    lone = next(person for person in everyone if person.labels[MAIN.by] == group)
+    return [person for person in everyone if person.labels[MAIN.by] != group or person is lone]
+
+
+@pytest.mark.parametrize("html", [demo, damaged])
+def test_nothing_missing_is_printed_as_a_number(html: object) -> None:
+    assert callable(html)
+    parsed = Text(html())
+    for word in ("NaN", "nan", "None", "null", "Undefined", "inf"):
+        assert not re.search(rf"\b{word}\b", parsed.text), word
+    assert not re.search(r'data-sort="(nan|None|inf)"', html())
+
+
+@pytest.mark.parametrize("html", [demo, damaged])
+def test_it_is_one_file_that_asks_for_nothing(html: object) -> None:
+    assert callable(html)
+    parsed = Text(html())
+    assert all(link.startswith(("#", "data:")) for link in parsed.links)
+    assert "link" not in parsed.tags
+    assert "@import" not in html()
+    assert "url(" not in html()
+    assert "http://" not in html()
+    assert "https://" not in html()
+
+
+@pytest.mark.parametrize("html", [demo, damaged])
+def test_ids_are_unique_and_internal_links_resolve(html: object) -> None:
+    assert callable(html)
+    parsed = Text(html())
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert {link[1:] for link in parsed.links if link.startswith("#")} <= set(parsed.ids)
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    assert build(audit(prompts=4), context(examples=examples(1))) == build(
+        audit(prompts=4), context(examples=examples(1))
+    )
+
+
+def test_it_stays_small_without_pictures() -> None:
+    assert len(build(audit(), context()).encode()) <= 600_000
+
+
+def test_every_rate_prints_its_denominator() -> None:
+    findings = audit()
+    text = Text(build(findings, context())).text
+    for frame in (findings.by_editor, findings.by_group[MAIN.by]):
+        for row in frame.to_dicts():
+            assert f"{row['hits']:,}/{row['judged']:,}" in text
+
+
+def test_the_paper_preset_prints_both_denominators() -> None:
+    findings = audit(preset="paper", prompts=5)
+    text = Text(build(findings, context("paper"))).text
+    row = findings.by_editor.to_dicts()[0]
+    assert row["missing"] > 0
+    assert f"{row['hits']:,}/{row['asked']:,} asked" in text
+    assert f"{row['hits']:,}/{row['judged']:,}" in text
+
+
+def test_missing_values_are_dashes_that_say_why() -> None:
+    html = damaged()
+    assert re.search(r'title="no judged edit of [\d,]+ asked">–', html)
+    assert "one person: no interval" in html
+    assert "nothing can be said about it" in html
+
+
+def test_max_minus_min_is_marked_raw() -> None:
+    assert "raw; above zero even when groups are alike" in Text(demo()).text
+
+
+def test_hostile_names_stay_text() -> None:
+    editors = tuple(Party(p.id, HOSTILE, HOSTILE, p.simulated, {HOSTILE: HOSTILE}) for p in EDITORS)
+    shown = Example(next(iter(OUTCOMES)), "even", HOSTILE, HOSTILE, {}, picture(90), b"no picture", {}, HOSTILE)
+    html = build(audit(prompts=2), context(name=HOSTILE, editors=editors, examples=(shown,)))
+    assert HOSTILE not in html
+    assert html.count("<script") == 1
+    assert HOSTILE in Text(html).text
+
+
+def test_every_simulated_name_is_marked() -> None:
+    text = Text(demo()).text
+    for party in (*EDITORS, *context().judges):
+        for hit in re.finditer(re.escape(party.label), text):
+            after = text[hit.end() : hit.end() + 16].lstrip(" ↕")
+            assert after.startswith(("(simulated)", "simulated")), text[hit.start() - 40 : hit.end() + 40]
+
+
+def test_the_planted_section_is_there_only_with_planted_truth() -> None:
+    assert 'id="planted"' in demo()
+    assert 'id="planted"' not in build(audit(prompts=2, plant=False), context())
+
+
+def test_groups_stand_in_the_protocols_order() -> None:
+    table = demo().split(f'id="table-{MAIN.outcome}-by-{MAIN.by}"'.replace("_", "-"))[1].split("</table>")[0]
+    names = re.findall(r'<th scope="row"[^>]*>([^<]+)', table)
+    assert names[:-1] == [group.label for group in builtin().groups.dimensions[MAIN.by]]
+
+
+def test_each_data_link_holds_the_numbers_that_are_shown() -> None:
+    findings = audit(prompts=3)
+    html = build(findings, context())
+    link = re.search(r'download="outcomes-long.csv" href="data:text/csv;charset=utf-8,([^"]+)"', html)
+    assert link
+    rows = list(csv.DictReader(io.StringIO(unquote(link[1]))))
+    assert [int(row["hits"]) for row in rows] == findings.by_editor["hits"].to_list()
+    assert [float(row["rate"]) for row in rows] == pytest.approx(findings.by_editor["rate"].to_list(), abs=1e-6)
+
+
+def test_figures_are_well_formed_and_say_what_they_show() -> None:
+    drawings = re.findall(r"<svg viewBox=\"0 0.*?</svg>", demo(), re.DOTALL)
+    assert drawings
+    for drawing in drawings:
+        root = ElementTree.fromstring(drawing)
+        assert root.find("title") is not None
+        described = root.find("desc")
+        assert described is not None
+        assert described.text
+        assert len(root.findall("path[@class='whisker']")) == 1
+
+
+def test_pictures_are_shown_as_given() -> None:
+    assert demo().count('src="data:image/webp;base64,') == 2 * len(examples())
+    assert gallery.picture(b"\xff\xd8\xff\xe0") == "data:image/jpeg;base64,/9j/4A=="
+    assert gallery.picture(b"") == ""
+
+
+def test_scores_that_no_judge_gave_are_dashes_in_captions() -> None:
+    axes: Mapping[str, object] = builtin().axes
+    silent = builtin().axes[list(axes)[3]].label
+    assert f"{silent} –" in Text(demo()).text
+
+
+def test_an_editor_that_nobody_described_is_refused() -> None:
+    with pytest.raises(ValueError, match="replace"):
+        build(audit(prompts=1), context(editors=EDITORS[:2]))
+
+
+def test_many_editors_share_one_sentence_and_none_is_lost() -> None:
+    ids = ("replace", *(f"e{n}" for n in range(5)))
+    editors = tuple(Party(id, f"Model {id}", "", False, {}) for id in ids)
+    html = build(audit(editors=ids), context(editors=editors))
+    summary = Text(html.split('<div class="found">')[1].split('<div class="around">')[0])
+    assert summary.tags.count("h4") == 1
+    for editor in editors:
+        assert editor.label in summary.text
+
+
+def test_nested_settings_are_spelled_out_and_unset_ones_left_out() -> None:
+    text = Text(demo()).text
+    assert "truth.rate.base 0.06" in text
+    assert "variant" not in text
+
+
+def test_definitions_print_every_threshold() -> None:
+    text = Text(demo()).text
+    told = context()
+    for outcome in OUTCOMES:
+        assert " ".join(told.rule(outcome).split()) in text

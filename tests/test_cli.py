@@ -147,6 +147,22 @@ def test_the_edit_budget(write_audit: Write, capsys: pytest.CaptureFixture[str])
     assert code == 0 and "24 of 24" in out
 
 
+def test_an_image_that_was_damaged_on_disk_is_named_and_nothing_is_lost(
+    write_audit: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_audit(budgets={"edits": 5}, engine={"workers": 1})
+    assert call(capsys, "run", path)[0] == 4
+    objects = path.parent / "run/objects"
+    whole = {file: file.read_bytes() for file in objects.rglob("*.jpg")}
+    for file in whole:
+        file.write_bytes(b"damaged")
+    code, _, err = call(capsys, "run", write_audit())
+    assert code == 3 and "was changed on disk" in err and str(objects) in err and "Traceback" not in err
+    for file, content in whole.items():
+        file.write_bytes(content)
+    assert call(capsys, "run", write_audit())[0] == 0
+
+
 def test_exports_have_described_columns(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

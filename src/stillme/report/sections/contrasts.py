@@ -47,9 +47,15 @@ def _reading(context: Context) -> str:
     return (
         f"People perceived as other than {reference} minus people perceived as {reference} "
         f"(perceived {dimension}). Each side’s rate is the mean of its persons’ own rates; the difference has "
-        "Welch’s interval over persons. p is corrected over all contrasts of the table (Holm); a difference "
-        f"counts as shown when the corrected p is below {sentences.SHOWN_BELOW}."
+        "Welch’s interval over persons. p comes from drawing the reference persons anew among persons alike in "
+        f"{_others(context)}, and is corrected over all contrasts of the table (Holm); a difference counts as "
+        f"shown when the corrected p is below {sentences.SHOWN_BELOW}."
     )
+
+
+def _others(context: Context) -> str:
+    dimension, _ = context.contrasted
+    return " and ".join(name for name in context.protocol.groups.dimensions if name != dimension)
 
 
 def _table(findings: Findings, context: Context) -> Table:

@@ -40,8 +40,8 @@ def _statistics() -> list[str]:
         "effect. With one person there is none.",
         "Max − min: the highest group rate minus the lowest. It is above zero even when groups are alike, so it "
         "is shown for comparability and is no evidence by itself.",
-        "Contrast: everyone else minus the reference group over persons’ own rates, Welch’s t, corrected with "
-        f"Holm; it needs {FEWEST_PERSONS} persons on each side.",
+        "Contrast: everyone else minus the reference group over persons’ own rates, Welch’s interval, a "
+        f"stratified permutation p corrected with Holm; it needs {FEWEST_PERSONS} persons on each side.",
         "One judge: scores that rest on one judge because the other gave none. Flagged: judges more than a point "
         "apart; the primary judge’s score stands.",
         "Groups are how annotators perceived the person in the source portrait.",

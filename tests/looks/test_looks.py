@@ -145,9 +145,7 @@ def _in_another_process(imports: str, look: str, *, seed: int = 0, halved: bool 
         f"h = dataclasses.replace(h, rgb={twin})" if halved else "",
         f"print(hashlib.sha256(looks.dress(h, {look!r}, seed={seed}).tobytes()).hexdigest())",
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

@@ -62,6 +62,4 @@ def test_the_shipped_file_has_four_colourways_a_look() -> None:
 
 def test_the_shipped_file_names_no_group() -> None:
     text = resources.files("stillme.looks").joinpath("looks.yaml").read_text("utf-8").lower()
-    assert not [
-        word for word in ("male", "female", "woman", "white-", "asian", "latino") if f" {word}" in text
-    ]
+    assert not [word for word in ("male", "female", "woman", "white-", "asian", "latino") if f" {word}" in text]

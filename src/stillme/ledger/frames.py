@@ -105,7 +105,11 @@ def judge_scores(run: Run, protocol: Protocol, trials: pl.DataFrame, judges: Map
 
 def _why_no_verdict() -> pl.Expr:
     """An edit that was not made cannot be judged: its own status says why; else the verdict is still to come."""
-    return pl.when(pl.col("edit_status") == Status.OK.value).then(pl.lit(Status.PENDING.value)).otherwise(pl.col("edit_status"))
+    return (
+        pl.when(pl.col("edit_status") == Status.OK.value)
+        .then(pl.lit(Status.PENDING.value))
+        .otherwise(pl.col("edit_status"))
+    )
 
 
 def _verdicts(run: Run, axes: Sequence[str]) -> pl.DataFrame:

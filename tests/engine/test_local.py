@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+import pytest
+
+from stillme.engine.local import IN_FLIGHT, Stop, work
+
+
+def done() -> Future[None]:
+    answer: Future[None] = Future()
+    answer.set_result(None)
+    return answer
+
+
+def test_every_item_is_done_once() -> None:
+    seen: list[int] = []
+    lock = threading.Lock()
+
+    def do(item: int) -> Future[None]:
+        with lock:
+            seen.append(item)
+        return done()
+
+    work(range(1000), do, threads=8, stop=Stop())
+    assert sorted(seen) == list(range(1000))
+
+
+def test_a_stop_leaves_the_rest() -> None:
+    stop, seen = Stop(), []
+
+    def do(item: int) -> Future[None]:
+        seen.append(item)
+        if item == 10:
+            stop.set("enough")
+        return done()
+
+    work(range(1000), do, threads=1, stop=stop)
+    assert seen == list(range(11)) and stop.reason == "enough"
+
+
+def test_what_fails_is_raised_and_stops_the_others() -> None:
+    def do(item: int) -> Future[None]:
+        if item == 5:
+            raise RuntimeError("five")
+        return done()
+
+    with pytest.raises(RuntimeError, match="five"):
+        work(range(1000), do, threads=4, stop=Stop())
+
+
+def test_a_result_that_could_not_be_recorded_is_raised() -> None:
+    def do(item: int) -> Future[None]:
+        answer: Future[None] = Future()
+        answer.set_exception(OSError("disk"))
+        return answer
+
+    with pytest.raises(OSError, match="disk"):
+        work(range(10), do, threads=2, stop=Stop())
+
+
+def test_no_more_than_a_few_results_wait_for_their_commit() -> None:
+    """With a ledger that does not answer, a worker stops taking calls after IN_FLIGHT."""
+    taken: list[int] = []
+    answers: list[Future[None]] = []
+
+    def do(item: int) -> Future[None]:
+        taken.append(item)
+        answers.append(Future())
+        return answers[-1]
+
+    thread = threading.Thread(target=work, args=(range(1000), do, 1, Stop()), daemon=True)
+    thread.start()
+    thread.join(timeout=0.5)
+    assert len(taken) == IN_FLIGHT
+    while thread.is_alive():
+        for answer in [a for a in answers if not a.done()]:
+            answer.set_result(None)
+        thread.join(timeout=0.01)
+    assert len(taken) == 1000
+
+
+def test_no_items_is_fine() -> None:
+    work([], lambda item: done(), threads=2, stop=Stop())

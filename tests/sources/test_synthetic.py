@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from stillme import images
+from stillme.backends import Place
+from stillme.protocol import Protocol
+from stillme.sources.synthetic import Settings, prepare
+
+
+def test_one_portrait_a_cell_in_the_protocols_order(protocol: Protocol) -> None:
+    found = list(prepare(Settings(), Place(Path(), protocol)).make().portraits())
+    grid = protocol.groups
+    cells = [(r, g, a) for r in grid.ids("race") for g in grid.ids("gender") for a in grid.ids("age")]
+    assert [tuple(portrait.labels[d] for d in grid.dimensions) for portrait, _ in found] == cells
+    assert len({portrait.image for portrait, _ in found}) == 84
+
+
+def test_images_are_what_their_hashes_say_and_carry_no_group(protocol: Protocol) -> None:
+    source = prepare(Settings(groups={"age": ("20s",), "gender": ("male",)}), Place(Path(), protocol)).make()
+    found = list(source.portraits())
+    assert len(found) == 7
+    for portrait, content in found:
+        assert hashlib.sha256(content).hexdigest() == portrait.image
+        assert images.inspect(content) == images.Facts("jpg", 384, 384)
+        assert not any(group.encode() in content for group in portrait.labels.values())
+
+
+def test_the_same_every_time(protocol: Protocol) -> None:
+    source = prepare(Settings(groups={"race": ("indian",)}), Place(Path(), protocol)).make()
+    assert [p for p, _ in source.portraits()] == [p for p, _ in source.portraits()]
+
+
+def test_it_says_that_looks_are_placeholders(protocol: Protocol) -> None:
+    assert (
+        "placeholders, not representations of groups" in prepare(Settings(), Place(Path(), protocol)).description
+    )

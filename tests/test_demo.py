@@ -1,0 +1,49 @@
+"""The demo, small: the same path as `make demo`, from a bare folder to a report."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def stillme(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "stillme", *words], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("demo")
+    done = stillme("demo", str(folder), "--small")
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_its_last_line_is_the_path_of_the_report(demo: tuple[Path, str]) -> None:
+    folder, out = demo
+    assert out.splitlines()[-1] == f"Report: {folder / 'small/report.html'}"
+    assert (folder / "small/report.html").stat().st_size < 5_000_000
+
+
+def test_output_fits_100_columns(demo: tuple[Path, str]) -> None:
+    assert max(len(line) for line in demo[1].splitlines()[:-1]) <= 100
+
+
+def test_the_report_says_plainly_that_everything_is_simulated(demo: tuple[Path, str]) -> None:
+    text = (demo[0] / "small/report.html").read_text(encoding="utf-8").replace(" ", " ")
+    assert "placeholders" in text and "inputs, not findings" in text
+    assert text.count("simulated") > 10
+
+
+def test_again_there_is_nothing_to_do(demo: tuple[Path, str]) -> None:
+    again = stillme("demo", str(demo[0]), "--small")
+    assert again.returncode == 0 and again.stdout.count("nothing to do") == 3
+
+
+def test_every_edit_has_an_outcome(demo: tuple[Path, str]) -> None:
+    found = json.loads(stillme("status", str(demo[0] / "small"), "--json").stdout)
+    assert sum(found["edits"].values()) == found["trials"] == 9 * 4 * 3
+    assert found["edits_missing"] == found["verdicts_missing"] == 0

@@ -75,9 +75,7 @@ def _quarter(x: float, y: float, r: float, start: float) -> list[Point]:
 
 
 def star(centre: Point, radius: float, rays: int = 5) -> list[Point]:
-    turns = [
-        (math.pi * k / rays - math.pi / 2, radius if k % 2 == 0 else radius * 0.42) for k in range(2 * rays)
-    ]
+    turns = [(math.pi * k / rays - math.pi / 2, radius if k % 2 == 0 else radius * 0.42) for k in range(2 * rays)]
     return [(centre[0] + r * math.cos(a), centre[1] + r * math.sin(a)) for a, r in turns]
 
 
@@ -258,9 +256,7 @@ class Canvas:
     ) -> None:
         self.press(line_stamp(points, width, soft), fill, opacity)
 
-    def shadow(
-        self, shape: Sequence[Point], dark: float = 0.4, soft: float = 2.5, fall: Point = (0, 2)
-    ) -> None:
+    def shadow(self, shape: Sequence[Point], dark: float = 0.4, soft: float = 2.5, fall: Point = (0, 2)) -> None:
         """Darkens what is already painted under a shape; never adds coverage."""
         self.tone(stamp(moved(shape, *fall), soft), (0, 0, 0), dark)
 

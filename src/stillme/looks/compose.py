@@ -132,9 +132,7 @@ def _keep_skin(
     return np.array(picture)
 
 
-def _trace(
-    head: Head, before: NDArray[np.uint8], look: Look, variant: int, strength: float
-) -> NDArray[np.uint8]:
+def _trace(head: Head, before: NDArray[np.uint8], look: Look, variant: int, strength: float) -> NDArray[np.uint8]:
     """A tint of the garment's colour on the shirt, a breath of the place on the wall: no new thing."""
     marked, touched = _marked(head, look, strength)
     picture = Image.fromarray(before if not look.marks else photograph(dataclasses.replace(head, rgb=marked)))

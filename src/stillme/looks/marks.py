@@ -64,12 +64,8 @@ def _scar_lines(points: Mapping[str, Point], d: float) -> list[tuple[list[Point]
     bx, by = points["brow_right"]
     ex, ey = points["eye_left"]
     cx, cy = points["chin"]
-    brow = curve(
-        (bx + 0.10 * d, by - 0.36 * d), (bx + 0.16 * d, by - 0.08 * d), (bx + 0.13 * d, by + 0.12 * d)
-    )
-    cheek = curve(
-        (ex - 0.3 * d, ey + 0.38 * d), (ex - 0.06 * d, ey + 0.62 * d), (ex + 0.05 * d, ey + 1.08 * d)
-    )
+    brow = curve((bx + 0.10 * d, by - 0.36 * d), (bx + 0.16 * d, by - 0.08 * d), (bx + 0.13 * d, by + 0.12 * d))
+    cheek = curve((ex - 0.3 * d, ey + 0.38 * d), (ex - 0.06 * d, ey + 0.62 * d), (ex + 0.05 * d, ey + 1.08 * d))
     chin = curve((cx + 0.14 * d, cy - 0.3 * d), (cx + 0.22 * d, cy - 0.2 * d), (cx + 0.24 * d, cy - 0.1 * d))
     return [(brow, 0.05 * d), (cheek, 0.064 * d), (chin, 0.045 * d)]
 
@@ -172,9 +168,7 @@ class _Bend:
                 self.back(SIZE, top + STRIP),
                 self.back(SIZE, top),
             )
-            strips.append(
-                ((0, top, SIZE, top + STRIP), tuple(v + MARGIN for corner in corners for v in corner))
-            )
+            strips.append(((0, top, SIZE, top + STRIP), tuple(v + MARGIN for corner in corners for v in corner)))
         return strips
 
 

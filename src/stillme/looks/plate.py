@@ -114,7 +114,5 @@ class Plate:
         """Light falls off to the corners; a little sensor noise binds set and figure together."""
         yy, xx = np.mgrid[-1 : 1 : SIZE * 1j, -1 : 1 : SIZE * 1j].astype(np.float32)
         fall = 1 - vignette * np.clip(xx * xx + yy * yy, 0, 2) / 2
-        values = (
-            np.asarray(self.image, np.float32) * fall[..., None] + grain * noise(self.seed + 77)[..., None]
-        )
+        values = np.asarray(self.image, np.float32) * fall[..., None] + grain * noise(self.seed + 77)[..., None]
         return Image.fromarray(np.clip(values + 0.5, 0, 255).astype(np.uint8))

@@ -57,9 +57,7 @@ def set_out(figure: Figure, look: Look, variant: int, where: Mapping[str, Painte
     names = tuple(name for name in look.props if name in where)
     if not names:
         return None
-    return _layers.get(
-        (look.id, names, variant, figure.key), lambda: _paint(figure, look, variant, where, names)
-    )
+    return _layers.get((look.id, names, variant, figure.key), lambda: _paint(figure, look, variant, where, names))
 
 
 def _paint(
@@ -310,9 +308,7 @@ def _form(s: Stage, x: float, edge: float, lean: float) -> None:
     s.canvas.fill(sheet, (250, 249, 244))
     for k in range(5):
         y = edge - 12 + 8 * k
-        s.canvas.line(
-            [(x + 22 + lean * (1 - k / 5), y), (x + 82 + lean * (1 - k / 5), y)], 1.6, (150, 156, 168)
-        )
+        s.canvas.line([(x + 22 + lean * (1 - k / 5), y), (x + 82 + lean * (1 - k / 5), y)], 1.6, (150, 156, 168))
         s.canvas.fill(
             box(x + 7 + lean * (1 - k / 5), y - 2.5, x + 13 + lean * (1 - k / 5), y + 2.5), (90, 110, 150)
         )

@@ -94,9 +94,7 @@ def operating_theatre(variant: int) -> Image.Image:
         p.line([(0, k / 8), (1, k / 8)], 0.004, (196, 222, 224), 0.6)
     p.box(0.76, 0.42, 0.99, 0.66, (30, 44, 52), 6)
     for row, colour in ((0.48, (90, 220, 130)), (0.54, (240, 210, 80)), (0.6, (90, 190, 240))):
-        trace = [
-            (0.78 + 0.02 * k, row + (-0.03 if k % 4 == 1 else 0.012 if k % 4 == 2 else 0)) for k in range(10)
-        ]
+        trace = [(0.78 + 0.02 * k, row + (-0.03 if k % 4 == 1 else 0.012 if k % 4 == 2 else 0)) for k in range(10)]
         p.line(trace, 0.008, colour)
     p.box(0, 0.8, 1, 1, (58, 118, 124))
     p.blur(3.4)
@@ -153,9 +151,7 @@ def _paper_shapes(p: Plate, paper: tuple[Colour, ...]) -> None:
     for k in range(8):
         a = k * 0.785
         tip = (0.82 + 0.105 * float(np.cos(a)), 0.24 + 0.105 * float(np.sin(a)))
-        p.line(
-            [(0.82 + 0.065 * float(np.cos(a)), 0.24 + 0.065 * float(np.sin(a))), tip], 0.014, (250, 200, 60)
-        )
+        p.line([(0.82 + 0.065 * float(np.cos(a)), 0.24 + 0.065 * float(np.sin(a))), tip], 0.014, (250, 200, 60))
     for x, y, colour in ((0.93, 0.42, paper[2]), (0.74, 0.44, paper[0])):
         for dx, dy in ((0.03, 0), (-0.03, 0), (0, 0.03), (0, -0.03)):
             p.disc(x + dx, y + dy, 0.025, colour)
@@ -247,9 +243,7 @@ def _drape(p: Plate, x: float, colour: Colour, edge: Colour) -> None:
     """A hanging banner of plain colours; it stands for no country."""
     p.line([(x, 0.02), (x, 1)], 0.012, (190, 160, 90))
     p.disc(x, 0.02, 0.018, (214, 182, 100))
-    p.shape(
-        [(x - 0.015, 0.06), (x + 0.055, 0.12), (x + 0.075, 0.8), (x - 0.045, 0.86), (x - 0.03, 0.3)], colour
-    )
+    p.shape([(x - 0.015, 0.06), (x + 0.055, 0.12), (x + 0.075, 0.8), (x - 0.045, 0.86), (x - 0.03, 0.3)], colour)
     p.line([(x + 0.055, 0.12), (x + 0.075, 0.8), (x - 0.045, 0.86)], 0.012, edge)
     p.line([(x + 0.045, 0.15), (x + 0.055, 0.8)], 0.012, darker(colour, 0.4), 0.6)
 

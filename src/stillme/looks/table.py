@@ -37,9 +37,7 @@ class _Loader(yaml.SafeLoader):
         keys = [self.construct_object(key) for key, _ in node.value]
         twice = sorted({str(key) for key in keys if keys.count(key) > 1})
         if twice:
-            raise ValueError(
-                f"looks.yaml line {node.start_mark.line + 1}: {', '.join(twice)} is given twice."
-            )
+            raise ValueError(f"looks.yaml line {node.start_mark.line + 1}: {', '.join(twice)} is given twice.")
         return super().construct_mapping(node, deep)
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
+from pydantic import BaseModel
+
 from stillme.errors import SurroundingsError
 from stillme.protocol import Protocol
 
@@ -38,6 +40,8 @@ class Prepared(Generic[Made]):
     simulated: bool = False
     price_usd: float = 0.0  # expected, a call
     seconds: float = 0.01  # expected, a call
+    computes: bool = False  # keeps a core busy, so that a process of its own pays off
+    recipe: Callable[[], Made] | None = None  # `make` in a form that another process can be given
     expected: Callable[[str, Mapping[str, str]], Mapping[str, float]] | None = field(default=None)  # planted rates
 
 
@@ -56,6 +60,11 @@ def load(table: Mapping[str, str], kind: str) -> ModuleType:
             f"'{kind}' needs the package {error.name}, which is not installed.",
             f"Install it with: pip install 'stillme[{extra}]'",
         ) from error
+
+
+def make_again(module: str, settings: BaseModel, place: Place) -> Any:
+    """Makes a backend from scratch: what another process does with a recipe."""
+    return importlib.import_module(module).prepare(settings, place).make()
 
 
 def require_key(variable: str | None, who: str) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -189,14 +190,15 @@ def _prepare(
     model: type[BaseModel] = module.Settings
     at: Path_ = (part, index, "settings")
     try:
-        prepared: backends.Prepared[Any] = module.prepare(model.model_validate(row.settings), place)
+        settings = model.model_validate(row.settings)
+        prepared: backends.Prepared[Any] = module.prepare(settings, place)
     except ValidationError as error:
         return faults_of(error, document, model, at)
     except FaultsError as error:
         return list(error.faults)
     except ValueError as error:
         return [document.fault(at, str(error))]
-    return prepared
+    return replace(prepared, recipe=partial(backends.make_again, module.__name__, settings, place))
 
 
 _Said = tuple[Path_, str]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import lru_cache
+from operator import attrgetter
 
 from stillme import images
 from stillme.design import Design
 from stillme.editors import Editor
+from stillme.engine.apart import Apart
 from stillme.engine.local import Stop, work
 from stillme.ledger import Run
 from stillme.ledger.run import Stored, now
 from stillme.progress import Progress, Stage
 from stillme.purse import Purse
 from stillme.records import Attempt, Edit, EditReply, EditRequest, Status, Trial
+
+WORTH_A_PROCESS = 100  # edits; starting a process takes as long as some fifty planted ones
 
 
 def missing(run: Run, design: Design) -> list[Trial]:
@@ -28,11 +33,23 @@ def edit(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse)
     """Makes the missing edits and records each one, whatever came of it."""
     todo = missing(run, design)
     already = len(design.distinct_edits()) - len(todo)
-    wanted = {trial.editor for trial in todo}
-    editors = {name: design.config.editors[name].make() for name in design.editors if name in wanted}
-    with progress.stage("Edits", len(todo), already) as stage:
+    threads = design.config.audit.engine.threads
+    with progress.stage("Edits", len(todo), already) as stage, _editors(design, todo, threads) as editors:
         step = _Step(run, editors, stage, stop, purse)
-        work(purse.allowed_edits(todo, already), step.do, design.config.audit.engine.threads, stop)
+        work(purse.allowed_edits(todo, already), step.do, threads, stop, together=attrgetter("image"))
+
+
+@contextmanager
+def _editors(design: Design, todo: Sequence[Trial], threads: int) -> Iterator[dict[str, Editor]]:
+    """The editors that are needed. Those that compute get a process a thread, where there is enough to do."""
+    prepared = {name: design.config.editors[name] for name in {trial.editor: None for trial in todo}}
+    many = threads > 1 and len(todo) >= WORTH_A_PROCESS
+    distant = {name: one.recipe for name, one in prepared.items() if many and one.computes and one.recipe}
+    apart = Apart(distant)
+    try:
+        yield {name: apart.editor(name) if name in distant else one.make() for name, one in prepared.items()}
+    finally:
+        apart.close()
 
 
 class _Step:

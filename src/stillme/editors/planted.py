@@ -105,6 +105,7 @@ def prepare(settings: Settings, place: Place) -> Prepared[Planted]:
         simulated=True,
         price_usd=settings.price_usd,
         seconds=0.02,
+        computes=True,
         expected=lambda prompt, labels: expected_rates(truth, place.protocol, prompt, labels),
     )
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from itertools import groupby
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -32,9 +33,18 @@ class Stop:
         return self._event.is_set()
 
 
-def work(items: Iterable[Item], do: Callable[[Item], Future[None]], threads: int, stop: Stop) -> None:
-    """Calls `do` for each item on several threads until all are done or `stop` is set; raises what failed."""
-    crew = _Crew(items, do, stop)
+def work(
+    items: Iterable[Item],
+    do: Callable[[Item], Future[None]],
+    threads: int,
+    stop: Stop,
+    together: Callable[[Item], object] | None = None,
+) -> None:
+    """Calls `do` for each item on several threads until all are done or `stop` is set; raises what failed.
+
+    `together`: neighbours with the same value stay on one thread, where its caches are warm.
+    """
+    crew = _Crew(_chunks(items, together), do, stop)
     workers = [threading.Thread(target=crew.run, name=f"worker-{n}", daemon=True) for n in range(threads)]
     for worker in workers:
         worker.start()
@@ -56,8 +66,8 @@ def _join(workers: list[threading.Thread]) -> None:
 class _Crew:
     """What the threads of one piece of work share."""
 
-    def __init__(self, items: Iterable[Item], do: Callable[[Item], Future[None]], stop: Stop) -> None:
-        self._items = iter(items)
+    def __init__(self, chunks: Iterable[list[Item]], do: Callable[[Item], Future[None]], stop: Stop) -> None:
+        self._chunks = iter(chunks)
         self._do: Callable[..., Future[None]] = do
         self._stop = stop
         self._taking = threading.Lock()
@@ -66,8 +76,8 @@ class _Crew:
     def run(self) -> None:
         unacknowledged: deque[Future[None]] = deque()
         try:
-            while not self._stop and (taken := self._take()):
-                unacknowledged.append(self._do(taken[0]))
+            for item in self._taken():
+                unacknowledged.append(self._do(item))
                 if len(unacknowledged) >= IN_FLIGHT:
                     unacknowledged.popleft().result()
             while unacknowledged:
@@ -76,8 +86,20 @@ class _Crew:
             self.failure = self.failure or error
             self._stop.set("failed")
 
-    def _take(self) -> tuple[object] | None:
-        with self._taking:
-            for item in self._items:
-                return (item,)
-        return None
+    def _taken(self) -> Iterator[object]:
+        """Items for one thread, chunk by chunk, until there are none or the work is stopped."""
+        while True:
+            with self._taking:
+                chunk = next(self._chunks, None)
+            if chunk is None:
+                return
+            for item in chunk:
+                if self._stop:
+                    return
+                yield item
+
+
+def _chunks(items: Iterable[Item], together: Callable[[Item], object] | None) -> Iterator[list[Item]]:
+    if together is None:
+        return ([item] for item in items)
+    return (list(group) for _, group in groupby(items, together))

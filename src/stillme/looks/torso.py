@@ -94,8 +94,9 @@ def shirt_share(head: Head) -> Image.Image:
 
 
 def shirt_light(head: Head) -> NDArray[np.uint8]:
-    """Brightness of the shirt where nothing else is mixed in; 0 elsewhere. Skin never enters."""
-    shirt = head.cloth > 200
+    """Brightness of the shirt where nothing else is mixed in; 0 elsewhere. Skin never enters, so a person whose
+    skin was changed wears the very same garment."""
+    shirt = (head.cloth > 200) & (head.skin == 0)
     top = int(np.argmax(shirt.any(1)))
     grey = np.asarray(Image.fromarray(head.rgb[top:]).convert("L"))
     light = np.zeros((SIZE, SIZE), np.uint8)
@@ -153,7 +154,7 @@ _figures: Bounded[Figure] = Bounded(8)
 
 def figure_of(head: Head) -> Figure:
     light = shirt_light(head)
-    sums = tuple(zlib.adler32(a.tobytes()) for a in (light, head.figure, head.skin, head.hair, head.cloth))
+    sums = tuple(zlib.adler32(a.data) for a in (light, head.figure, head.skin, head.hair, head.cloth))
     key = (sums, tuple((name, x, y) for name, (x, y) in head.points.items()))
     return _figures.get(key, lambda: Figure(head, key, light))
 

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from stillme.backends import Place, make_again
+from stillme.editors.planted import Settings
+from stillme.engine.apart import Apart
+from stillme.heads.signature import signature
+from stillme.protocol import Protocol
+from stillme.records import EditReply, EditRequest, Status
+
+
+class Odd:
+    """An editor that lives in a child and does as its instruction says."""
+
+    def edit(self, request: EditRequest) -> EditReply:
+        if request.instruction == "die":
+            os._exit(3)
+        if request.instruction == "fail":
+            raise ValueError("no")
+        return EditReply(Status.OK, detail=str(os.getpid()))
+
+
+def ask(apart: Apart, words: str = "go", name: str = "odd") -> EditReply:
+    return apart.editor(name).edit(EditRequest("k", b"", words, 0))
+
+
+@pytest.fixture
+def apart() -> Apart:
+    return Apart({"odd": Odd, "other": Odd})
+
+
+def test_a_thread_has_one_child_for_all_its_editors(apart: Apart) -> None:
+    assert ask(apart).detail == ask(apart, name="other").detail != str(os.getpid())
+    theirs: list[str] = []
+    thread = threading.Thread(target=lambda: theirs.append(ask(apart).detail))
+    thread.start()
+    thread.join()
+    assert theirs[0] not in (ask(apart).detail, str(os.getpid()))
+    apart.close()
+
+
+def test_a_child_that_dies_costs_one_attempt(apart: Apart) -> None:
+    first = ask(apart).detail
+    lost = ask(apart, "die")
+    assert lost.status is Status.CRASHED and "process ended" in lost.detail
+    assert ask(apart).detail not in (first, "")
+    apart.close()
+
+
+def test_an_error_in_the_child_is_raised_here(apart: Apart) -> None:
+    with pytest.raises(RuntimeError, match="ValueError: no"):
+        ask(apart, "fail")
+    assert ask(apart).status is Status.OK
+    apart.close()
+
+
+def test_closing_ends_the_children(apart: Apart) -> None:
+    child = psutil.Process(int(ask(apart).detail))
+    apart.close()
+    assert not child.is_running()
+
+
+def test_the_bytes_are_those_of_the_same_editor_here(protocol: Protocol) -> None:
+    from stillme import heads, images
+
+    recipe = partial(make_again, "stillme.editors.planted", Settings(truth="lightens"), Place(Path(), protocol))
+    apart = Apart({"planted": recipe})
+    key = "indian-male-30s"
+    source = images.encode(heads.photograph(heads.load(key)), comment=signature(key))
+    for prompt in ("O-02", "V-03"):
+        request = EditRequest("k", source, protocol.prompt[prompt].text, 5)
+        assert apart.editor("planted").edit(request) == recipe().edit(request)
+    apart.close()
+
+
+def test_children_end_when_their_parent_is_killed() -> None:
+    code = (
+        "from tests.engine.test_apart import Odd, ask; from stillme.engine.apart import Apart\n"
+        "import sys\n"
+        "if __name__ == '__main__': print(ask(Apart({'odd': Odd})).detail, flush=True); sys.stdin.read()"
+    )
+    root = Path(__file__).parent.parent.parent
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    deadline = time.monotonic() + 10
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE

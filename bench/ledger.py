@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -47,12 +48,12 @@ def ours(folder: Path, rows: int) -> float:
         settings = run.add_settings("judge", {"bench": True})
         run.add_edit(Edit("edit", Status.OK, None), Attempt("edit", Status.OK, now(), 0.0), None).result()
         records = [verdict(number, settings) for number in range(rows)]
-        waiting: list[Future[None]] = []
+        waiting: deque[Future[None]] = deque()
         started = time.perf_counter()
         for one, attempt in records:
             waiting.append(run.add_verdict(one, attempt))
             if len(waiting) == 256:
-                waiting.pop(0).result()
+                waiting.popleft().result()
         for answer in waiting:
             answer.result()
         return rows / (time.perf_counter() - started)

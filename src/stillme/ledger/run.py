@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -192,8 +193,16 @@ def settings_hash(kind: str, content: Mapping[str, Any]) -> str:
 
 
 def _scores(verdict: str, scores: Mapping[str, int]) -> Insert:
-    names = ", ".join(f'"{axis}"' for axis in ("verdict", *scores))
-    return Insert(f"score ({names})", (verdict, *scores.values()))
+    return Insert(_score_columns(tuple(scores)), (verdict, *scores.values()))
+
+
+@lru_cache(maxsize=64)
+def _score_columns(axes: tuple[str, ...]) -> str:
+    return f"score ({', '.join(_quoted(name) for name in ('verdict', *axes))})"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
 
 def _attempt(attempt: Attempt) -> Insert:

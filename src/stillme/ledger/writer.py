@@ -6,7 +6,6 @@ statement. The queue is bounded, so a fast producer waits for the disk instead o
 
 from __future__ import annotations
 
-import queue
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -39,7 +38,9 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._waiting: queue.Queue[_Unit | None] = queue.Queue(WAITING_ROOM)
+        self._waiting: list[_Unit] = []
+        self._changed = threading.Condition()
+        self._closing = False
         self._failure: StillmeError | None = None
         self.commits = 0
         self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
@@ -51,35 +52,36 @@ class Writer:
         if self._failure is not None:
             answer.set_exception(self._failure)
             return answer
-        self._waiting.put((rows, answer))
+        with self._changed:
+            while len(self._waiting) >= WAITING_ROOM:
+                self._changed.wait()
+            self._waiting.append((rows, answer))
+            if len(self._waiting) == 1:
+                self._changed.notify_all()
         return answer
 
     def close(self) -> None:
         """Writes what is waiting, then ends the thread."""
-        self._waiting.put(None)
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
         self._thread.join()
 
     def _work(self) -> None:
         connection = connect(self._path)
-        open_ = True
-        while open_:
-            group, open_ = self._next_group()
-            if group:
-                self._commit(connection, group)
+        while group := self._next_group():
+            self._commit(connection, group)
         connection.close()
 
-    def _next_group(self) -> tuple[list[_Unit], bool]:
-        group: list[_Unit] = []
-        item = self._waiting.get()
-        while item is not None:
-            group.append(item)
-            if len(group) >= LARGEST_GROUP:
-                return group, True
-            try:
-                item = self._waiting.get_nowait()
-            except queue.Empty:
-                return group, True
-        return group, False
+    def _next_group(self) -> list[_Unit]:
+        """Everything that waits, up to a limit; empty when the writer is closed and nothing is left."""
+        with self._changed:
+            while not self._waiting and not self._closing:
+                self._changed.wait()
+            group = self._waiting[:LARGEST_GROUP]
+            del self._waiting[:LARGEST_GROUP]
+            self._changed.notify_all()
+        return group
 
     def _commit(self, connection: sqlite3.Connection, group: list[_Unit]) -> None:
         try:

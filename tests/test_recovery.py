@@ -38,7 +38,13 @@ SCHEMA = {
 People = dict[str, dict[str, str]]
 
 
-def drawn_scores(protocol: Protocol, people: People, seed: int) -> Iterator[tuple[object, ...]]:
+def everybody() -> People:
+    return {key: dict(heads.load(key).labels) for key in heads.keys()}  # noqa: SIM118
+
+
+def drawn_scores(
+    protocol: Protocol, people: People, seed: int, prompts: tuple[str, ...]
+) -> Iterator[tuple[object, ...]]:
     """Every judge's scores of one audit, row by row."""
     place = Place(Path(), protocol)
     judges = [judging.Planted(judging.Settings.model_validate(j), protocol) for j in JUDGES]
@@ -47,7 +53,7 @@ def drawn_scores(protocol: Protocol, people: People, seed: int) -> Iterator[tupl
             editing.read_truth(name, place), editing.Settings(truth=name, draw=seed), protocol
         )
         for key, labels in people.items():
-            for prompt in PROMPTS:
+            for prompt in prompts:
                 asked = protocol.prompt[prompt]
                 draw = editor.draw(key, asked, editing.traits_of(asked, labels), 0)
                 noted = {f"score.{a}": s for a, s in editor.true_scores(draw, (key, prompt)).items()}
@@ -62,9 +68,9 @@ def drawn_scores(protocol: Protocol, people: People, seed: int) -> Iterator[tupl
                         yield (*about, protocol.axes[axis].neutral, requested, rank, scores.get(axis))
 
 
-def audit(protocol: Protocol, people: People, seed: int) -> pl.DataFrame:
+def audit(protocol: Protocol, people: People, seed: int, prompts: tuple[str, ...] = PROMPTS) -> pl.DataFrame:
     """One audit's outcomes, as the pipeline would mark them."""
-    rows = pl.DataFrame(list(drawn_scores(protocol, people, seed)), schema=SCHEMA, orient="row")
+    rows = pl.DataFrame(list(drawn_scores(protocol, people, seed, prompts)), schema=SCHEMA, orient="row")
     about = rows.drop("rank", "score", "neutral").unique(["trial", "axis"], maintain_order=True)
     combined = combine(rows, protocol.presets["default"].rounding).drop("neutral")
     scores = about.join(combined, on=["trial", "axis"], validate="1:1", maintain_order="left")
@@ -89,7 +95,7 @@ def planted_rates(protocol: Protocol, people: People) -> pl.DataFrame:
 
 @pytest.mark.slow
 def test_planted_rates_are_recovered_and_the_even_handed_editor_is_not_accused(protocol: Protocol) -> None:
-    people: People = {key: dict(heads.load(key).labels) for key in heads.keys()}  # noqa: SIM118
+    people = everybody()
     planted = planted_rates(protocol, people)
     covered: Counter[tuple[str, str, str]] = Counter()
     accused: Counter[str] = Counter()
@@ -105,4 +111,15 @@ def test_planted_rates_are_recovered_and_the_even_handed_editor_is_not_accused(p
     print(f"lowest coverage: {worst}; mean {sum(covered.values()) / cells:.1f}; accused: {dict(accused)}")
     assert worst[1] >= 90, worst
     assert accused["even"] <= 5
-    assert accused["lightens"] >= 80 and accused["erases"] >= 80, "a quarter of the prompts still shows most of it"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_with_all_prompts_the_uneven_editors_are_named_and_for_the_right_outcome(
+    protocol: Protocol, seed: int
+) -> None:
+    marked = audit(protocol, everybody(), 1000 + seed, tuple(protocol.prompt))
+    claims = contrasts(marked, protocol.manifest.tables.contrasts, "race", "white", ["gender", "age"])
+    shown = set(claims.filter(pl.col("p_holm") < 0.05).select("editor", "outcome").iter_rows())
+    assert {("lightens", "skin_lightened"), ("erases", "soft_erasure"), ("erases", "race_changed")} <= shown
+    assert not any(editor == "even" for editor, _ in shown)

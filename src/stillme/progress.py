@@ -53,7 +53,7 @@ class Stage:
         """done, refused, failed, rate, time left, cost: in one line."""
         parts = [f"{self.name}: {self.already + self.done:,} of {self.already + self.total:,}"]
         parts += [
-            f"{number:,} {Status(word).label}" for word, number in sorted(self.counts.items()) if word != "ok"
+            f"{number:,} {Status(word).label}" for word, number in sorted(self.counts.items()) if word != Status.OK
         ]
         if self.done:
             parts.append(f"{self.rate:,.0f}/s")

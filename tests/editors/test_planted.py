@@ -150,6 +150,20 @@ def test_the_share_of_a_range_beyond_a_threshold(place: Place) -> None:
     assert share_beyond(lighter, (4.0, 5.0)) == 1.0 and share_beyond(lighter, (3.0, 3.0)) == 0.0
 
 
+def test_sizes_follow_groups(place: Place) -> None:
+    truth = read_truth("lightens", place)
+    light = next(e for e in truth.effects if e.id == "lightened")
+    assert light.part({"race": "white"}) == (0.0, 0.4) and light.part({"race": "latino"}) == (0.0, 1.0)
+    one, prompt = editor(place, "lightens"), place.protocol.prompt["O-01"]
+    sizes = {}
+    for race in ("white", "black"):
+        traits = planted.traits_of(prompt, {"race": race, "gender": "male", "age": "20s"})
+        draws = [one.draw(KEY, prompt, traits, seed) for seed in range(1500)]
+        sizes[race] = [d.value("skin", 0.0) for d in draws if d.value("skin", 0.0) > 0]
+    assert min(sizes["white"]) >= 6 and max(sizes["white"]) <= 6 + 0.4 * 8
+    assert min(sizes["black"]) >= 6 + 0.3 * 8
+
+
 def test_a_corrupt_output_is_a_black_square(place: Place) -> None:
     reply = editor(place, corrupt={"base": 1.0}, refused={"base": 0.0}).edit(request(KEY, place.protocol))
     assert reply.image is not None and images.inspect(reply.image).is_blank

@@ -55,9 +55,19 @@ class Effect(Frozen):
     does: Literal["fade", "skin", "variant"]
     rate: Rate
     score: dict[str, Range]
+    sizes: dict[str, dict[str, tuple[Share, Share]]] = Field(
+        default_factory=dict
+    )  # the part of the range, by group
     strength: Range | None = None  # fade: how much of the edit is left
     delta_l: Range | None = None  # skin: by how much L* moves
     variant: str | None = None  # variant: which other head parameters
+
+    def part(self, traits: Mapping[str, str]) -> Range:
+        """Which part of its range of sizes this effect takes for a person; the whole unless the file says."""
+        for trait, parts in self.sizes.items():
+            if traits[trait] in parts:
+                return parts[traits[trait]]
+        return (0.0, 1.0)
 
     @model_validator(mode="after")
     def _has_its_size(self) -> Effect:
@@ -132,15 +142,16 @@ def _misfits(truth: Truth, protocol: Protocol, document: Document) -> list[Any]:
         for axis in effect.score:
             if axis not in protocol.axes:
                 found.append(document.fault(("effects", index, "score", axis), "is not an axis"))
-        for trait, word in _traits_named(effect.rate):
-            if word not in _words(protocol, trait):
-                path = ("effects", index, "rate", "times", trait, word)
-                found.append(document.fault(path, f"is not a known {trait}"))
+        for path in _named(effect):
+            if path[-1] not in _words(protocol, path[-2]):
+                found.append(document.fault(("effects", index, *path), f"is not a known {path[-2]}"))
     return found
 
 
-def _traits_named(rate: Rate) -> list[tuple[str, str]]:
-    return [(trait, word) for trait, factors in rate.times.items() for word in factors]
+def _named(effect: Effect) -> list[tuple[str, ...]]:
+    """The groups, prompts and categories that an effect names, with where they stand."""
+    rates = [("rate", "times", trait, word) for trait, words in effect.rate.times.items() for word in words]
+    return rates + [("sizes", trait, word) for trait, words in effect.sizes.items() for word in words]
 
 
 def _words(protocol: Protocol, trait: str) -> Sequence[str]:
@@ -215,7 +226,7 @@ class Planted:
         point, size = chance.random(), chance.random()
         for effect, rate in zip(effects, rates, strict=True):
             if point < rate:
-                return effect, size
+                return effect, between(effect.part(traits), size)
             point -= rate
         return None
 
@@ -321,7 +332,8 @@ def _expected(
     for effect in truth.effects:
         if outcome.axis in effect.score and effect in possible(truth, effect.does, prompt):
             rate = effect.rate.of(traits)
-            total += rate * share_beyond(outcome, effect.score[outcome.axis])
+            low, high = (between(effect.score[outcome.axis], share) for share in effect.part(traits))
+            total += rate * share_beyond(outcome, (low, high))
             left -= rate
     return total + left * share_beyond(outcome, truth.otherwise.get(outcome.axis, (neutral, neutral)))
 

@@ -72,8 +72,7 @@ def bottom(page: Any, selector: str) -> float:
 
 def test_it_opens_without_errors_and_without_the_network(browser: Any, report: str) -> None:
     page, errors = open_page(browser, report)
-    page.evaluate("for (const i of document.images) i.scrollIntoView()")
-    page.wait_for_function("[...document.images].every(i => { i.loading = 'eager'; return i.complete })")
+    page.evaluate("Promise.all([...document.images].map(i => { i.loading = 'eager'; return i.decode() }))")
     assert page.evaluate("[...document.images].every(i => i.naturalWidth > 0)")
     assert errors == []
 

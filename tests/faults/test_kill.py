@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -118,5 +119,6 @@ def test_killed_twenty_times_and_still_the_same(tmp_path: Path) -> None:
     assert files(rough) == files(calm)
     assert report(rough) == report(calm)
     assert list((rough / "run/objects/aside").iterdir()) == []
-    repeated = sqlite3.connect(rough / "run" / LEDGER).execute("SELECT count(*) FROM attempt").fetchone()[0]
-    assert repeated == total, "every attempt that was recorded ended in a row"
+    with closing(sqlite3.connect(rough / "run" / LEDGER)) as connection:
+        recorded = connection.execute("SELECT count(*) FROM attempt").fetchone()[0]
+    assert recorded == total, "every attempt that was recorded ended in a row"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,52 +21,52 @@ def schema(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     return [(name, " ".join(sql.split())) for name, sql in rows]
 
 
-def fresh() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    migrate(connection, "memory")
-    return connection
+@pytest.fixture
+def fresh() -> Iterator[sqlite3.Connection]:
+    """A ledger made by this version from nothing."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, "memory")
+        yield connection
 
 
-def first() -> sqlite3.Connection:
+@pytest.fixture
+def first() -> Iterator[sqlite3.Connection]:
     """A ledger as the first schema made it, with rows in it."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(FIRST.read_text(encoding="utf-8"))
-    return connection
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.executescript(FIRST.read_text(encoding="utf-8"))
+        yield connection
 
 
-def test_from_empty() -> None:
-    assert fresh().execute("PRAGMA user_version").fetchone() == (VERSION,)
+def test_from_empty(fresh: sqlite3.Connection) -> None:
+    assert fresh.execute("PRAGMA user_version").fetchone() == (VERSION,)
 
 
-def test_from_the_first_schema_to_the_same_schema_with_every_row_kept() -> None:
-    old = first()
-    rows = {
-        table: old.execute(f"SELECT * FROM {table}").fetchall() for table in ("meta", "edit", "verdict", "attempt")
-    }
+def test_from_the_first_schema_to_the_same_schema_with_every_row_kept(
+    first: sqlite3.Connection, fresh: sqlite3.Connection
+) -> None:
+    tables = ("meta", "edit", "verdict", "attempt")
+    rows = {table: first.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
     assert all(rows.values())
-    migrate(old, "memory")
-    assert schema(old) == schema(fresh())
-    assert {table: old.execute(f"SELECT * FROM {table}").fetchall() for table in rows} == rows
+    migrate(first, "memory")
+    assert schema(first) == schema(fresh)
+    assert {table: first.execute(f"SELECT * FROM {table}").fetchall() for table in rows} == rows
 
 
-def test_again_changes_nothing() -> None:
-    connection = fresh()
-    before = schema(connection)
-    migrate(connection, "memory")
-    assert schema(connection) == before
+def test_again_changes_nothing(fresh: sqlite3.Connection) -> None:
+    before = schema(fresh)
+    migrate(fresh, "memory")
+    assert schema(fresh) == before
 
 
 def test_a_ledger_of_a_newer_stillme_is_left_alone(tmp_path: Path, protocol: Protocol) -> None:
-    connection = sqlite3.connect(tmp_path / LEDGER)
-    connection.execute(f"PRAGMA user_version = {VERSION + 1}")
-    connection.close()
+    with closing(sqlite3.connect(tmp_path / LEDGER)) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     with pytest.raises(SurroundingsError, match="Install a newer stillme"), Run.hold(tmp_path, protocol):
         pass
 
 
-def test_every_axis_gets_its_column_once(protocol: Protocol) -> None:
-    connection = fresh()
-    add_axes(connection, protocol.axes)
-    add_axes(connection, protocol.axes)
-    columns = [row[1] for row in connection.execute("PRAGMA table_info(score)")]
+def test_every_axis_gets_its_column_once(protocol: Protocol, fresh: sqlite3.Connection) -> None:
+    add_axes(fresh, protocol.axes)
+    add_axes(fresh, protocol.axes)
+    columns = [row[1] for row in fresh.execute("PRAGMA table_info(score)")]
     assert columns == ["verdict", *protocol.axes]

@@ -37,11 +37,19 @@ def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
     where = f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
     with database(path):
         connection = sqlite3.connect(where, uri=read_only, isolation_level=None, check_same_thread=False)
-        if not read_only:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("PRAGMA wal_autocheckpoint=8000")  # 32 MB: fewer pauses to fold the log in
-            connection.execute("PRAGMA cache_size=-32768")  # 32 MB: keys are hashes, so inserts go everywhere
-        connection.execute("PRAGMA busy_timeout=10000")
-        connection.execute("PRAGMA foreign_keys=ON")
+        try:
+            _settle(connection, read_only)
+        except sqlite3.Error:
+            connection.close()
+            raise
     return connection
+
+
+def _settle(connection: sqlite3.Connection, read_only: bool) -> None:
+    if not read_only:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA wal_autocheckpoint=8000")  # 32 MB: fewer pauses to fold the log in
+        connection.execute("PRAGMA cache_size=-32768")  # 32 MB: keys are hashes, so inserts go everywhere
+    connection.execute("PRAGMA busy_timeout=10000")
+    connection.execute("PRAGMA foreign_keys=ON")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from stillme.backends import Place, Prepared
-from stillme.records import EditReply, EditRequest, JudgeReply, JudgeRequest
+from stillme.records import EditReply, EditRequest, JudgeReply, JudgeRequest, Portrait
 from stillme.strict import Frozen
 
 ACTORS: dict[str, object] = {}
@@ -17,6 +17,16 @@ class Settings(Frozen):
 
 def prepare(settings: Settings, place: Place) -> Prepared[object]:
     return Prepared({"backend": "scripted", "actor": settings.actor}, make=lambda: ACTORS[settings.actor])
+
+
+class Source:
+    """Yields what it is told to."""
+
+    def __init__(self, content: list[tuple[Portrait, bytes]]) -> None:
+        self.content = content
+
+    def portraits(self) -> Iterator[tuple[Portrait, bytes]]:
+        return iter(self.content)
 
 
 class Editor:

@@ -7,13 +7,13 @@ import polars as pl
 import pytest
 
 from stillme import design as designs
-from stillme import editors, images, judges, pipeline, publish
+from stillme import editors, images, judges, pipeline, publish, sources
 from stillme.config import Config
 from stillme.errors import IncompleteError, InputError
 from stillme.ledger import Run
 from stillme.progress import Progress
-from stillme.records import EditReply, JudgeReply, JudgeRequest, Status
-from tests.scripted import ACTORS, Editor, Judge
+from stillme.records import EditReply, JudgeReply, JudgeRequest, Portrait, Status
+from tests.scripted import ACTORS, Editor, Judge, Source
 
 Load = Callable[..., Config]
 
@@ -21,7 +21,7 @@ Load = Callable[..., Config]
 @pytest.fixture(autouse=True)
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test backends, beside the real ones."""
-    for part in (editors, judges):
+    for part in (editors, judges, sources):
         monkeypatch.setitem(part.BACKENDS, "scripted", "tests.scripted")
 
 
@@ -184,6 +184,18 @@ def test_two_editors_with_equal_settings_share_edits_and_both_get_scores(load_au
         frame.filter(pl.col("editor") == "one")["score"].to_list()
         == frame.filter(pl.col("editor") == "two")["score"].to_list()
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"not a picture", "is not an image file"), (b"", "is not an image file")]
+)
+def test_a_portrait_that_cannot_be_read_is_named(load_audit: Load, content: bytes, said: str) -> None:
+    labels = {"race": "white", "gender": "female", "age": "20s"}
+    ACTORS["source"] = Source([(Portrait.of("mine", "photo 7.jpg", "hash", labels), content)])
+    rows = [{"id": "mine", "kind": "scripted", "settings": {"actor": "source"}}]
+    with pytest.raises(InputError, match=rf"The portrait photo 7.jpg of the source mine {said}") as raised:
+        pipeline.run(few(load_audit, sources=rows), Progress())
+    assert raised.value.exit_code == 2
 
 
 def test_progress_lines(load_audit: Load, capsys: pytest.CaptureFixture[str]) -> None:

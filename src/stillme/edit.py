@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import attrgetter
 
 from stillme import images
+from stillme.backends import Prepared
 from stillme.design import Design
 from stillme.editors import Editor
-from stillme.engine.apart import Apart
+from stillme.engine.apart import Apart, Makes
 from stillme.engine.local import Stop, work
 from stillme.ledger import Run
 from stillme.ledger.run import Stored, now
@@ -34,20 +35,21 @@ def edit(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse)
     todo = missing(run, design)
     already = len(design.distinct_edits()) - len(todo)
     threads = design.config.audit.engine.threads
-    with progress.stage("Edits", len(todo), already) as stage, _editors(design, todo, threads) as editors:
+    needed = {name: design.config.editors[name] for name in {trial.editor: None for trial in todo}}
+    many = threads > 1 and len(todo) >= WORTH_A_PROCESS
+    recipes = {name: one.recipe for name, one in needed.items() if many and one.computes and one.recipe}
+    together = attrgetter("image") if recipes else None  # a process that has seen a portrait is quicker with it
+    with progress.stage("Edits", len(todo), already) as stage, _made(needed, recipes) as editors:
         step = _Step(run, editors, stage, stop, purse)
-        work(purse.allowed_edits(todo, already), step.do, threads, stop, together=attrgetter("image"))
+        work(purse.allowed_edits(todo, already), step.do, threads, stop, together)
 
 
 @contextmanager
-def _editors(design: Design, todo: Sequence[Trial], threads: int) -> Iterator[dict[str, Editor]]:
-    """The editors that are needed. Those that compute get a process a thread, where there is enough to do."""
-    prepared = {name: design.config.editors[name] for name in {trial.editor: None for trial in todo}}
-    many = threads > 1 and len(todo) >= WORTH_A_PROCESS
-    distant = {name: one.recipe for name, one in prepared.items() if many and one.computes and one.recipe}
-    apart = Apart(distant)
+def _made(needed: Mapping[str, Prepared[Editor]], recipes: Makes) -> Iterator[dict[str, Editor]]:
+    """The editors, ready to be asked; those with a recipe here live in processes of their own."""
+    apart = Apart(recipes)
     try:
-        yield {name: apart.editor(name) if name in distant else one.make() for name, one in prepared.items()}
+        yield {name: apart.editor(name) if name in recipes else one.make() for name, one in needed.items()}
     finally:
         apart.close()
 

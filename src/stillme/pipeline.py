@@ -8,6 +8,7 @@ changes an earlier step's rows. Nothing after the frames touches the database.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +19,15 @@ from stillme import edit as editing
 from stillme import judge as judging
 from stillme.config import Config, check_keys
 from stillme.design import Design
-from stillme.engine.local import Stop
+from stillme.engine.local import INTERRUPTED, Stop
 from stillme.errors import IncompleteError, InputError
+from stillme.images import BadImageError
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.ledger.state import shows
 from stillme.progress import Progress
 from stillme.purse import Purse
-from stillme.records import Portrait
+from stillme.records import Portrait, canonical
 
 REPORT = "report.html"
 
@@ -40,7 +42,7 @@ def run(config: Config, progress: Progress) -> Path:
         purse.check(stop)
         editing.edit(held, design, progress, stop, purse)
         judging.judge(held, design, progress, stop, purse)
-        if stop.reason == "interrupted":
+        if stop.reason == INTERRUPTED:
             raise KeyboardInterrupt
         report_path = report(held, design, progress)
         _raise_if_incomplete(held, design, stop, purse)
@@ -59,22 +61,25 @@ def plan(held: Run, config: Config, progress: Progress) -> Design:
 def gather(held: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
     """The portraits of all sources, stored in the run; those of an unchanged source are already there."""
     kept = held.last_audit() if held.query("SELECT 1 FROM audit LIMIT 1") else None
-    if kept is not None and kept["sources"] == _plain(designs.sources(config)):
+    if kept is not None and kept["sources"] == json.loads(canonical(designs.sources(config))):
         return held.portraits(kept["portraits"])
     portraits: list[Portrait] = []
     for prepared in config.sources.values():
         for portrait, image in prepared.make().portraits():
-            held.add_portrait(portrait, image).result()
+            _store(held, portrait, image)
             portraits.append(portrait)
     progress.say(f"Portraits: {len(portraits):,}")
     return portraits
 
 
-def _plain(value: Any) -> Any:
-    """As it looks after a trip through JSON."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+def _store(held: Run, portrait: Portrait, image: bytes) -> None:
+    try:
+        held.add_portrait(portrait, image).result()
+    except BadImageError as error:
+        raise InputError(
+            f"The portrait {portrait.source_id} of the source {portrait.source} {error}.",
+            "Mend it or take it out of the source, then run the same command again.",
+        ) from None
 
 
 def report(held: Run, design: Design, progress: Progress) -> Path:

@@ -16,6 +16,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 IN_FLIGHT = 64
+INTERRUPTED = "it was interrupted"
 
 
 class Stop:
@@ -51,7 +52,7 @@ def work(
     try:
         _join(workers)
     except KeyboardInterrupt:
-        stop.set("interrupted")
+        stop.set(INTERRUPTED)
         _join(workers)  # what is in flight ends and is recorded; a second Ctrl-C leaves at once
     if crew.failure is not None:
         raise crew.failure
@@ -84,7 +85,7 @@ class _Crew:
                 unacknowledged.popleft().result()
         except BaseException as error:
             self.failure = self.failure or error
-            self._stop.set("failed")
+            self._stop.set("something failed")
 
     def _taken(self) -> Iterator[object]:
         """Items for one thread, chunk by chunk, until there are none or the work is stopped."""

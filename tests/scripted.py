@@ -16,7 +16,8 @@ class Settings(Frozen):
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[object]:
-    return Prepared({"backend": "scripted", "actor": settings.actor}, make=lambda: ACTORS[settings.actor])
+    named = settings.model_dump()
+    return Prepared({"backend": "scripted", **named}, named, make=lambda: ACTORS[settings.actor])
 
 
 class Source:

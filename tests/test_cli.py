@@ -101,6 +101,18 @@ def test_an_unwritable_run_directory(write_audit: Write, capsys: pytest.CaptureF
     assert code == 3 and "blocked" in err and "Traceback" not in err
 
 
+def test_check_refuses_a_run_of_another_protocol(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(capsys, "init", tmp_path / "audit.yaml", "--protocol", tmp_path / "mine")[0] == 0
+    groups = tmp_path / "mine/groups.yaml"
+    groups.write_text(groups.read_text().replace("label: Black", "label: Black or African"))
+    dump_audit(tmp_path / "audit.yaml", protocol="./mine", run=str(finished / "run"))
+    for command in ("check", "run"):
+        code, _, err = call(capsys, command, tmp_path / "audit.yaml")
+        assert code == 2 and "was made with the protocol stillme 1.0.0" in err and "another run directory" in err
+
+
 def test_status_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capsys, "status", tmp_path)
     assert code == 2 and "is not a run" in err

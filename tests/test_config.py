@@ -100,6 +100,46 @@ def test_a_truth_file_of_ones_own_is_read_beside_the_audit(
         load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}}])
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "refused: {base: 0.01}",
+            "refused: {base: 0.01, times: {gender: {x: 2}}}",
+            "refused.times.gender.x: is not a known gender",
+        ),
+        (
+            "corrupt: {base: 0.003}",
+            "corrupt: {base: 0.003, times: {mood: {x: 2}}}",
+            "corrupt.times.mood.x: is not a known mood",
+        ),
+        ("otherwise: {edit_success", "otherwise: {edit", "otherwise.edit: is not an axis"),
+        ("score: {race_drift", "score: {race", "score.race: is not an axis"),
+        (
+            "does: fade, strength",
+            "does: fade, sizes: {age: {90s: [0, 1]}}, strength",
+            "sizes.age.90s: is not a known age",
+        ),
+        ("does: fade, strength", "does: skin, strength", "belongs to effects that do"),
+    ],
+)
+def test_words_in_a_truth_file_that_the_protocol_does_not_know(
+    load_audit: Callable[..., Config], tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    text = (Path(config.__file__).parent / "editors/truths/even.yaml").read_text()
+    assert old in text
+    (tmp_path / "mine.yaml").write_text(text.replace(old, new, 1))
+    with pytest.raises(FaultsError) as raised:
+        load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}}])
+    assert said in str(raised.value) and "mine.yaml:" in str(raised.value)
+
+
+def test_a_pretended_price_does_not_change_what_is_done(load_audit: Callable[..., Config]) -> None:
+    dear = load_audit(editors=[{**PLANTED, "settings": {"truth": "even", "price_usd": 3.0}}]).editors["p"]
+    assert dear.effective == load_audit(editors=[PLANTED]).editors["p"].effective
+    assert dear.price_usd == 3.0
+
+
 def test_a_truth_files_content_and_not_its_path_is_in_the_settings(
     load_audit: Callable[..., Config], tmp_path: Path
 ) -> None:

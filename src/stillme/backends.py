@@ -35,6 +35,7 @@ class Prepared(Generic[Made]):
     """A backend with its settings settled, before anything heavy is loaded."""
 
     effective: Mapping[str, Any]  # everything that changes the result; its hash is in every key
+    inputs: Mapping[str, Any]  # settings that prepare the same backend again, wherever it is done
     make: Callable[[], Made]
     description: str = ""
     simulated: bool = False

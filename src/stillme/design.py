@@ -61,13 +61,8 @@ def content(design: Design) -> dict[str, Any]:
     audit = config.audit.model_dump(mode="json")
     for part in ("sources", "editors", "judges"):
         for row in audit[part]:
-            row["settings"] = inputs(getattr(config, part)[row["id"]].effective)
+            row["settings"] = dict(getattr(config, part)[row["id"]].inputs)
     return {"audit": audit, "sources": sources(config), "portraits": [p.key for p in design.portraits]}
-
-
-def inputs(effective: Mapping[str, Any]) -> dict[str, Any]:
-    """Effective settings without what the backend itself added: they prepare the same backend again."""
-    return {name: value for name, value in effective.items() if name not in ("backend", "version")}
 
 
 def sources(config: Config) -> dict[str, Any]:

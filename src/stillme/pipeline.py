@@ -152,6 +152,7 @@ def _already(config: Config, design: Design) -> tuple[set[str], int]:
     if not (config.run / LEDGER).is_file():
         return set(), 0
     with Run.look(config.run) as seen:
+        seen.expect(config.protocol)
         return seen.keys("edit"), judging.missing(seen, design)[1]
 
 

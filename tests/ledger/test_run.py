@@ -16,6 +16,7 @@ from stillme.ledger.run import LEDGER
 from stillme.protocol import Protocol, from_files
 from stillme.records import Attempt, Edit, Portrait, Status, Verdict
 
+NEW_AXIS = "  - {id: warmth, label: Warmth, neutral: 1, scale: {1: none, 2: some}}\n"
 CALL = Attempt("e1", Status.OK, "2026-01-01T00:00:00.000+00:00", 0.5, 0.01)
 
 
@@ -105,7 +106,11 @@ def test_a_run_of_another_protocol_is_refused_and_left_alone(tmp_path: Path, pro
     with Run.hold(tmp_path / "r", protocol):
         pass
     before = (tmp_path / "r" / LEDGER).read_bytes()
-    files = {**protocol.files, "protocol.yaml": protocol.files["protocol.yaml"].replace("1.0.0", "2.0.0")}
+    files = {
+        **protocol.files,
+        "protocol.yaml": protocol.files["protocol.yaml"].replace("1.0.0", "2.0.0"),
+        "rubrics.yaml": protocol.files["rubrics.yaml"].replace("outcomes:", NEW_AXIS + "outcomes:"),
+    }
     with (
         pytest.raises(
             InputError, match=r"made with the protocol stillme 1.0.0 .* this audit uses stillme 2.0.0"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from stillme import images
 from stillme.backends import Place
-from stillme.protocol import Protocol
+from stillme.protocol import Protocol, from_files
 from stillme.sources.synthetic import Settings, prepare
 
 
@@ -25,6 +25,14 @@ def test_images_are_what_their_hashes_say_and_carry_no_group(protocol: Protocol)
         assert hashlib.sha256(content).hexdigest() == portrait.image
         assert images.inspect(content) == images.Facts("jpg", 384, 384)
         assert not any(group.encode() in content for group in portrait.labels.values())
+
+
+def test_only_cells_of_the_protocols_design(protocol: Protocol) -> None:
+    groups = protocol.files["groups.yaml"].splitlines()
+    fewer = "\n".join(line for line in groups if "id: latino" not in line)
+    smaller = from_files({**protocol.files, "groups.yaml": fewer}, "x")
+    found = [p for p, _ in prepare(Settings(), Place(Path(), smaller)).make().portraits()]
+    assert len(found) == 6 * 2 * 6 and all(p.labels["race"] != "latino" for p in found)
 
 
 def test_the_same_every_time(protocol: Protocol) -> None:

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from stillme import heads, images, looks
 from stillme.backends import Place, Prepared
-from stillme.errors import FaultsError
+from stillme.errors import Fault, FaultsError
 from stillme.heads.signature import key_in
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Outcome, Prompt
 from stillme.records import EditReply, EditRequest, Status, digest
-from stillme.strict import Document, Frozen, read_text
+from stillme.strict import Document, Frozen, Path_, read_text
 
 VERSION = 1  # raise when the same settings and seed give other pixels
 TRUTHS = Path(__file__).parent / "truths"
@@ -101,15 +101,10 @@ class Settings(Frozen):
 
 def prepare(settings: Settings, place: Place) -> Prepared[Planted]:
     truth = settings.truth if isinstance(settings.truth, Truth) else read_truth(settings.truth, place)
-    effective = {
-        "backend": "planted",
-        "version": VERSION,
-        "truth": truth.model_dump(mode="json"),
-        "draw": settings.draw,
-        "price_usd": settings.price_usd,
-    }
+    drawn = {"truth": truth.model_dump(mode="json"), "draw": settings.draw}
     return Prepared(
-        effective,
+        {"backend": "planted", "version": VERSION, **drawn},
+        {**drawn, "price_usd": settings.price_usd},
         make=lambda: Planted(truth, settings, place.protocol),
         description=truth.description,
         simulated=True,
@@ -135,23 +130,28 @@ def read_truth(name: str, place: Place) -> Truth:
     return truth
 
 
-def _misfits(truth: Truth, protocol: Protocol, document: Document) -> list[Any]:
+def _misfits(truth: Truth, protocol: Protocol, document: Document) -> list[Fault]:
     """Words of the truth file that the protocol does not know."""
-    found = []
-    for index, effect in enumerate(truth.effects):
-        for axis in effect.score:
-            if axis not in protocol.axes:
-                found.append(document.fault(("effects", index, "score", axis), "is not an axis"))
-        for path in _named(effect):
-            if path[-1] not in _words(protocol, path[-2]):
-                found.append(document.fault(("effects", index, *path), f"is not a known {path[-2]}"))
+    named: list[Path_] = [("otherwise", axis) for axis in truth.otherwise]
+    named += [("effects", n, "score", axis) for n, effect in enumerate(truth.effects) for axis in effect.score]
+    found = [document.fault(path, "is not an axis") for path in named if path[-1] not in protocol.axes]
+    for path in _traits_named(truth):
+        trait, word = str(path[-2]), path[-1]
+        if word not in _words(protocol, trait):
+            found.append(document.fault(path, f"is not a known {trait}"))
     return found
 
 
-def _named(effect: Effect) -> list[tuple[str, ...]]:
-    """The groups, prompts and categories that an effect names, with where they stand."""
-    rates = [("rate", "times", trait, word) for trait, words in effect.rate.times.items() for word in words]
-    return rates + [("sizes", trait, word) for trait, words in effect.sizes.items() for word in words]
+def _traits_named(truth: Truth) -> Iterator[Path_]:
+    """The groups, prompts and categories that a truth names, with where they stand."""
+    tables: list[tuple[Path_, Mapping[str, Mapping[str, object]]]] = [
+        (("refused", "times"), truth.refused.times),
+        (("corrupt", "times"), truth.corrupt.times),
+    ]
+    for number, effect in enumerate(truth.effects):
+        tables.append((("effects", number, "rate", "times"), effect.rate.times))
+        tables.append((("effects", number, "sizes"), effect.sizes))
+    return ((*path, trait, word) for path, table in tables for trait, words in table.items() for word in words)
 
 
 def _words(protocol: Protocol, trait: str) -> Sequence[str]:

@@ -48,9 +48,10 @@ def prepare(settings: Settings, place: Place) -> Prepared[Planted]:
     for shift in settings.shifts:
         if shift.axis not in place.protocol.axes:
             raise ValueError(f"shifts: '{shift.axis}' is not an axis; known: {', '.join(place.protocol.axes)}")
-    effective = {"backend": "planted", "version": VERSION, **settings.model_dump(mode="json")}
+    inputs = settings.model_dump(mode="json")
     return Prepared(
-        effective,
+        {"backend": "planted", "version": VERSION, **settings.model_dump(mode="json", exclude={"price_usd"})},
+        inputs,
         make=lambda: Planted(settings, place.protocol),
         description=_described(settings),
         simulated=True,

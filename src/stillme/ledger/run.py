@@ -85,6 +85,10 @@ class Run:
 
     # What is there
 
+    def expect(self, protocol: Protocol) -> None:
+        """Refuses a run that was made with another protocol."""
+        _refuse_other(self.meta(), self.path, protocol)
+
     def protocol(self) -> Protocol:
         """The protocol that the run was made with, from the run itself."""
         return from_files(json.loads(self.meta()["protocol_files"]), f"{self.path}: protocol")
@@ -223,19 +227,20 @@ def _prepare(path: Path, protocol: Protocol) -> sqlite3.Connection:
     try:
         with database(path / LEDGER):
             migrate(connection, str(path / LEDGER))
+            meta = dict(connection.execute("SELECT key, value FROM meta"))
+            if meta:
+                _refuse_other(meta, path, protocol)
+            else:
+                _sign(connection, protocol)
             add_axes(connection, protocol.axes)
-            _check_protocol(connection, path, protocol)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _check_protocol(connection: sqlite3.Connection, path: Path, protocol: Protocol) -> None:
-    meta = dict(connection.execute("SELECT key, value FROM meta"))
-    if "protocol_hash" not in meta:
-        _sign(connection, protocol)
-    elif meta["protocol_hash"] != protocol.hash:
+def _refuse_other(meta: Mapping[str, str], path: Path, protocol: Protocol) -> None:
+    if meta["protocol_hash"] != protocol.hash:
         raise InputError(
             f"The run {path} was made with the protocol {meta['protocol']} (hash {meta['protocol_hash'][:12]}); "
             f"this audit uses {protocol.name} (hash {protocol.hash[:12]}). Answers to different questions "

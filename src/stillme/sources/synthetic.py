@@ -15,6 +15,7 @@ from pydantic import Field
 from stillme import heads, images
 from stillme.backends import Place, Prepared
 from stillme.heads.signature import signature
+from stillme.protocol import Protocol
 from stillme.records import Portrait
 from stillme.strict import Frozen
 
@@ -39,7 +40,8 @@ def prepare(settings: Settings, place: Place) -> Prepared[Synthetic]:
                 )
     return Prepared(
         {"backend": "synthetic", "groups": settings.groups},
-        make=lambda: Synthetic(settings),
+        settings.model_dump(mode="json"),
+        make=lambda: Synthetic(settings, place.protocol),
         description="Synthetic portraits, rendered; their looks are placeholders, not representations of groups.",
         simulated=True,
     )
@@ -48,6 +50,7 @@ def prepare(settings: Settings, place: Place) -> Prepared[Synthetic]:
 @dataclass(frozen=True)
 class Synthetic:
     settings: Settings
+    protocol: Protocol
 
     def portraits(self) -> Iterator[tuple[Portrait, bytes]]:
         for key in heads.keys():  # noqa: SIM118
@@ -58,4 +61,7 @@ class Synthetic:
                 yield Portrait.of("synthetic", key, image, head.labels, LICENCE), content
 
     def _wanted(self, labels: Mapping[str, str]) -> bool:
-        return all(labels[dimension] in groups for dimension, groups in self.settings.groups.items())
+        """In the groups asked for, and in a cell of the protocol's design."""
+        known = self.protocol.groups
+        wanted = {d: self.settings.groups.get(d, known.ids(d)) for d in known.dimensions}
+        return all(labels[d] in wanted[d] and labels[d] in known.ids(d) for d in wanted)

@@ -6,6 +6,7 @@ from importlib import resources
 
 import pytest
 
+from stillme.errors import FaultsError
 from stillme.looks.table import parse, table
 
 ROW = """
@@ -34,25 +35,25 @@ def test_a_row_is_read_whole() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("    notes: a row", "    notes: a row\n    hat: top", "X-01: hat is not a known key"),
-        ("    notes: a row\n", "", "X-01: notes is missing"),
-        ("    notes: a row", "    notes: a row\n    scene: bus", "scene is given twice"),
-        ("props: [podium]", "props: podium", "X-01: props is a list of words"),
-        ("props: [podium]", "props: [1]", "X-01: props is a list of words"),
-        ("garment: suit", "garment: 7", "X-01: garment is a word"),
-        ('"#112233"', "red", "X-01: colours is one to four rows"),
-        ('"#112233", ', "", "X-01: colours is one to four rows"),
-        ("looks:", "looks:\n  - 3", "a row is a mapping"),
-        ("looks:", "hats: []\nlooks:", "the only key at the top is 'looks'"),
+        ("    notes: a row", "    notes: a row\n    hat: top", r"looks\[0\].hat: is not a known key"),
+        ("    notes: a row\n", "", r"looks\[0\].notes: is missing"),
+        ("    notes: a row", "    notes: a row\n    scene: bus", r"looks\[0\].scene: is given twice"),
+        ("props: [podium]", "props: podium", r"looks\[0\].props: input should be a valid tuple"),
+        ("props: [podium]", "props: [1]", r"looks\[0\].props\[0\]: input should be a valid string"),
+        ("garment: suit", "garment: 7", r"looks\[0\].garment: input should be a valid string"),
+        ('"#112233"', "red", "a colour is written '#rrggbb'"),
+        ('"#112233", ', "", r"looks\[0\].colours\[0\]\[2\]: is missing"),
+        ("looks:", "looks:\n  - 3", r"looks\[0\]: input should be"),
+        ("looks:", "hats: []\nlooks:", "hats: is not a known key"),
     ],
 )
 def test_a_fault_is_a_sentence(old: str, new: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(FaultsError, match=sentence):
         parse(ROW.replace(old, new))
 
 
 def test_two_rows_cannot_share_an_id() -> None:
-    with pytest.raises(ValueError, match="two rows have the same id"):
+    with pytest.raises(FaultsError, match="two rows have the same id"):
         parse(ROW + ROW.split("looks:")[1])
 
 

@@ -130,13 +130,20 @@ def _overall(editor: Party, findings: Findings, context: Context) -> str:
     return f"Overall: {listed(told)}." if told else ""
 
 
+def _needed(row: Row) -> str:
+    """What a contrast without a p-value lacks."""
+    if min(row["others_persons"], row["reference_persons"]) < FEWEST_PERSONS:
+        return f"a comparison needs {FEWEST_PERSONS} on each side"
+    return "none of them are alike in everything else"
+
+
 def _verdict(row: Row | None, outcome: str, context: Context) -> Verdict:
     label = context.outcomes[outcome].label
     if row is None:
         return Verdict(outcome, None, f"{label}: no edit was judged.", f"{lowered(label)} (no edit was judged)")
     persons = f"{count(row['others_persons'])} and {count(row['reference_persons'])} persons"
     if not known(row["p_holm"]):
-        why = f"{persons}; a comparison needs {FEWEST_PERSONS} on each side"
+        why = f"{persons}; {_needed(row)}"
         return Verdict(outcome, None, f"{label}: could not be compared ({why}).", f"{lowered(label)} ({why})")
     size = f"{points(row['difference'])} percentage points ({_interval(row)}; {persons})"
     rates = _rates(row, label, context)

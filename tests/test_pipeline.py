@@ -91,6 +91,18 @@ def test_a_failing_call_is_tried_again_on_the_next_run_and_a_refusal_is_not(load
         assert ("RuntimeError: boom",) in seen.query("SELECT detail FROM attempt")
 
 
+def test_a_judge_that_fails_leaves_its_verdicts_to_the_next_run(load_audit: Load) -> None:
+    def broken(request: JudgeRequest) -> JudgeReply:
+        raise ZeroDivisionError("oops")
+
+    edits = [fine(n) for n in range(3)]
+    with pytest.raises(IncompleteError, match="edits missing: 0, verdicts missing: 3"):
+        pipeline.run(few(load_audit, Editor(edits), Judge(broken)), Progress())
+    config = few(load_audit, Editor([]), Judge(threes))
+    pipeline.run(config, Progress())
+    assert pipeline.status(config.run)["verdicts"] == {"a": {"ok": 3}}
+
+
 def test_editors_are_never_told_who_the_person_is(load_audit: Load) -> None:
     editor = Editor([fine(n) for n in range(3)])
     pipeline.run(few(load_audit, editor, Judge(threes)), Progress())

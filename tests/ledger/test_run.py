@@ -82,6 +82,17 @@ def test_many_rows_share_a_commit(tmp_path: Path, protocol: Protocol) -> None:
         assert run.query("PRAGMA journal_mode") == [("wal",)]
 
 
+def test_a_fast_producer_waits_for_the_disk(
+    tmp_path: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stillme.ledger.writer.WAITING_ROOM", 10)
+    with Run.hold(tmp_path / "r", protocol) as run:
+        answers = [run.add_attempt(CALL) for _ in range(500)]
+        for answer in answers:
+            answer.result()
+        assert run.query("SELECT count(*) FROM attempt") == [(500,)]
+
+
 def test_a_locked_run_names_its_holder(tmp_path: Path, protocol: Protocol) -> None:
     code = (
         "import sys; from pathlib import Path; from stillme.ledger import Run; from stillme.protocol import builtin\n"

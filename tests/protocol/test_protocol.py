@@ -109,6 +109,17 @@ def test_faults_in_several_files_come_together(copy: Path) -> None:
         ("groups.yaml", "aliases: [Black]", "aliases: [White]", "belongs to more than one group"),
         ("protocol.yaml", "version: 1.0.0", "version: one", "three numbers"),
         ("protocol.yaml", "disclose: [age]", "disclose: [ages]", "'ages' is not a dimension"),
+        ("rubrics.yaml", "axis: skin_tone, at_least: 4", "axis: skin_tone", "exactly one of at_least and at_most"),
+        ("rubrics.yaml", "neutral: 3", "neutral: 9", "neutral 9 is not a point of the scale"),
+        ("protocol.yaml", "contrasts: [soft_erasure", "contrasts: [erasure", "'erasure' is not an outcome"),
+        ("protocol.yaml", "by: race", "by: height", "is not a dimension of groups.yaml"),
+        ("protocol.yaml", "  default: {label", "  careful: {label", "needs a preset named 'default'"),
+        (
+            "questionnaires/exp2_independent.yaml",
+            "questions_from: exp1",
+            "cannot_determine: true",
+            "exactly one of questions",
+        ),
         ("winobias.yaml", "target: janitor", "target: astronaut", "'astronaut' is not listed"),
         ("questionnaires/exp1_identity_drift.yaml", "axis: skin_tone", "axis: skin", "'skin' is not a axis"),
         (

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from stillme import backends
+from stillme.errors import SurroundingsError
+
+
+def test_a_missing_extra_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "tests.needs_torch", raising=False)
+    with pytest.raises(SurroundingsError) as raised:
+        backends.load({"big": "tests.needs_torch"}, "big")
+    assert str(raised.value) == (
+        "'big' needs the package torch, which is not installed. Install it with: pip install 'stillme[diffusers]'"
+    )
+
+
+def test_a_module_that_is_no_extra_is_a_bug_and_not_hidden() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        backends.load({"gone": "stillme.editors.gone"}, "gone")

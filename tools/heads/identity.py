@@ -48,16 +48,17 @@ def _lean(found: dict[str, float], less: tuple[str, ...], more: tuple[str, ...],
 def expression(mix: Mapping[str, float], rng: Rng) -> dict[str, float]:
     """A mild, friendly, closed mouth and relaxed brows, in each shape's own units."""
     smile, brow, inner = rng.uniform(0.16, 0.40), rng.uniform(0.18, 0.42), rng.uniform(0.1, 0.3)
+    opened = 0.15 + 0.3 * mix.get("asian", 0.0)  # that shape's lids lie lower: eyes are to be seen in everybody
     units = {
         "mouth-corner-puller": smile,
         "eyebrows-left-up": brow,
         "eyebrows-right-up": brow,
         "eyebrows-left-inner-up": inner,
         "eyebrows-right-inner-up": inner,
-        "eye-left-slit": smile * 0.15,
-        "eye-right-slit": smile * 0.15,
-        "eye-left-opened-up": 0.12,
-        "eye-right-opened-up": 0.12,
+        "eye-left-slit": smile * 0.1,
+        "eye-right-slit": smile * 0.1,
+        "eye-left-opened-up": opened,
+        "eye-right-opened-up": opened,
     }
     return {
         f"expression/units/{race}/{unit}": share * weight

@@ -50,6 +50,6 @@ def _settle(connection: sqlite3.Connection, read_only: bool) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA wal_autocheckpoint=8000")  # 32 MB: fewer pauses to fold the log in
-        connection.execute("PRAGMA cache_size=-32768")  # 32 MB: keys are hashes, so inserts go everywhere
+        connection.execute("PRAGMA cache_size=-8192")  # 8 MB: keys are hashes, so inserts go everywhere
     connection.execute("PRAGMA busy_timeout=10000")
     connection.execute("PRAGMA foreign_keys=ON")

@@ -6,7 +6,7 @@ CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: demo test check lint fix bench chromium clean
+.PHONY: help demo test check lint fix bench chromium clean
 .DEFAULT_GOAL := help
 
 help:

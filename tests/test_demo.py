@@ -33,7 +33,7 @@ def test_output_fits_100_columns(demo: tuple[Path, str]) -> None:
 
 
 def test_the_report_says_plainly_that_everything_is_simulated(demo: tuple[Path, str]) -> None:
-    text = (demo[0] / "small/report.html").read_text(encoding="utf-8").replace(" ", " ")
+    text = (demo[0] / "small/report.html").read_text(encoding="utf-8")
     assert "placeholders" in text and "inputs, not findings" in text
     assert text.count("simulated") > 10
 

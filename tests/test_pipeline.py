@@ -168,6 +168,60 @@ def test_a_setting_changed_leaves_the_old_rows_out_of_the_tables(load_audit: Loa
     assert judged.select("trial", "judge", "axis").is_duplicated().sum() == 0
 
 
+def ensemble_scores(config: Config) -> pl.DataFrame:
+    with Run.look(config.run) as seen:
+        return publish.tidy(seen, designs.recall(seen))[2]["half_even"]
+
+
+def test_another_preset_in_the_same_run_asks_judges_anew_and_shows_their_new_answers(load_audit: Load) -> None:
+    pipeline.run(load_audit(), Progress())
+    first = pipeline.status(load_audit().run)
+    config = load_audit(preset="paper")
+    pipeline.run(config, Progress())
+    second = pipeline.status(config.run)
+    assert second["edits"] == first["edits"] and second["verdicts_done"] == first["verdicts_done"]
+    assert second["attempts"] == first["attempts"] + first["verdicts_done"], "edits are not made again"
+    assert ensemble_scores(config)["score"].null_count() < ensemble_scores(config).height / 4
+
+
+def test_a_renamed_judge_keeps_its_verdicts(load_audit: Load) -> None:
+    config = few(load_audit)
+    pipeline.run(config, Progress())
+    before = ensemble_scores(config)
+    attempts = pipeline.status(config.run)["attempts"]
+    renamed = few(load_audit, judges=[{"id": "new-name", "role": "primary", "kind": "planted"}])
+    pipeline.run(renamed, Progress())
+    assert pipeline.status(renamed.run)["attempts"] == attempts
+    assert ensemble_scores(renamed).equals(before)
+
+
+def test_judges_with_equal_settings_share_their_verdicts(load_audit: Load) -> None:
+    twins = [
+        {"id": name, "kind": "planted", "role": role} for name, role in (("a", "primary"), ("b", "secondary"))
+    ]
+    config = few(load_audit, judges=twins)
+    pipeline.run(config, Progress())
+    found = pipeline.status(config.run)
+    assert found["verdicts"]["a"] == found["verdicts"]["b"]
+    assert ensemble_scores(config)["spread"].drop_nulls().sum() == 0
+
+
+def test_an_audit_without_judges_edits_and_says_that_nothing_was_judged(load_audit: Load) -> None:
+    config = few(load_audit, judges=[])
+    pipeline.run(config, Progress())
+    frame = ensemble_scores(config)
+    assert frame.height == 5 + 5 + 6 and frame["score"].null_count() == frame.height
+    assert "No edit of this editor was judged" in (config.run / "report.html").read_text(encoding="utf-8")
+
+
+def test_nothing_is_missing_after_a_run_although_some_edits_were_refused(load_audit: Load) -> None:
+    config = few(load_audit, Editor([fine(), EditReply(Status.REFUSED), fine(2)]), Judge(threes))
+    assert pipeline.look_ahead(config).verdicts_missing == 3
+    pipeline.run(config, Progress())
+    outlook = pipeline.look_ahead(config)
+    assert (outlook.edits_missing, outlook.verdicts_done, outlook.verdicts_missing) == (0, 2, 0)
+
+
 def test_a_run_remembers_its_whole_configuration(load_audit: Load) -> None:
     config = load_audit()
     pipeline.run(config, Progress())

@@ -17,7 +17,7 @@ def test_a_line_says_done_refused_rate_time_left_and_cost() -> None:
     assert stage.line() == "Edits: 70 of 120, 2 refused, 5/s, 10 s left, 0.50 USD"
 
 
-def test_plain_lines_and_events(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_and_events() -> None:
     for mode in ("plain", "json"):
         out = io.StringIO()
         with Progress(mode, out).stage("Edits", 2) as stage:

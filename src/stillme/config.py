@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,7 @@ from stillme.protocol import BUILTIN, Protocol
 from stillme.protocol import load as load_protocol
 from stillme.protocol.schema import Name, Word
 from stillme.records import Role
-from stillme.strict import Document, Frozen, Path_, faults_of, read_text
-
-FORMAT = 1
+from stillme.strict import Document, Frozen, Path_, faults_of, read_text, unknown
 
 
 class Row(Frozen):
@@ -210,18 +208,13 @@ def _checks(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
     yield from _check_experiments(audit, protocol)
     yield from _check_judges(audit)
     if audit.preset not in protocol.presets:
-        yield ("preset",), _unknown(audit.preset, "preset", protocol.presets)
-
-
-def _unknown(word: str, what: str, known: Iterable[str]) -> str:
-    article = "an" if what[0] in "aeiou" else "a"
-    return f"'{word}' is not {article} {what}; known: {', '.join(known) or 'none in this version'}"
+        yield ("preset",), unknown(audit.preset, "preset", protocol.presets)
 
 
 def _check_kinds(audit: Audit) -> Iterator[_Said]:
     for part, index, row in _rows(audit):
         if row.kind not in _BACKENDS[part]:
-            yield (part, index, "kind"), _unknown(row.kind, f"kind of {part.removesuffix('s')}", _BACKENDS[part])
+            yield (part, index, "kind"), unknown(row.kind, f"kind of {part.removesuffix('s')}", _BACKENDS[part])
 
 
 def _check_ids(audit: Audit) -> Iterator[_Said]:
@@ -242,10 +235,10 @@ def _check_experiments(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
     if experiments.diagnose.prompts != "all":
         for word in experiments.diagnose.prompts:
             if word not in protocol.prompt:
-                yield ("experiments", "diagnose", "prompts"), _unknown(word, "prompt", protocol.prompt)
+                yield ("experiments", "diagnose", "prompts"), unknown(word, "prompt", protocol.prompt)
     for word in experiments.diagnose.arms:
         if word not in protocol.arms:
-            yield ("experiments", "diagnose", "arms"), _unknown(word, "arm", protocol.arms)
+            yield ("experiments", "diagnose", "arms"), unknown(word, "arm", protocol.arms)
 
 
 def _check_judges(audit: Audit) -> Iterator[_Said]:

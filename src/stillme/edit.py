@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -28,6 +29,12 @@ def missing(run: Run, design: Design) -> list[Trial]:
     """One trial for each edit without a final outcome, in the plan's order."""
     done = run.keys("edit")
     return [trial for trial in design.distinct_edits() if trial.edit not in done]
+
+
+def standing(run: Run, design: Design) -> Counter[str]:
+    """How the edits that the design asks for ended."""
+    ended = dict(run.query("SELECT key, status FROM edit"))
+    return Counter(ended[trial.edit] for trial in design.distinct_edits() if trial.edit in ended)
 
 
 def edit(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:

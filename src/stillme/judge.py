@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -65,11 +66,21 @@ def look_key(trial: Trial, image: str, settings: str, disclosed: Mapping[str, st
 
 
 def missing(run: Run, design: Design) -> tuple[list[Look], int]:
-    """The looks without a verdict, and how many have one."""
+    """The looks without a verdict, and how many have one. Judges with equal settings share theirs."""
     done = run.keys("verdict")
-    wanted = list(looks(run, design))
-    todo = [look for look in wanted if look.key not in done]
+    wanted = {look.key: look for look in looks(run, design)}
+    todo = [look for look in wanted.values() if look.key not in done]
     return todo, len(wanted) - len(todo)
+
+
+def standing(run: Run, design: Design) -> dict[str, Counter[str]]:
+    """Judge -> how its verdicts ended, of those that the design asks for."""
+    ended = dict(run.query("SELECT key, status FROM verdict"))
+    counts: dict[str, Counter[str]] = {judge: Counter() for judge in design.judges}
+    for look in looks(run, design):
+        if look.key in ended:
+            counts[look.judge][ended[look.key]] += 1
+    return counts
 
 
 def judge(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:

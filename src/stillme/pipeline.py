@@ -127,10 +127,10 @@ def look_ahead(config: Config) -> Outlook:
     check_keys(config)
     portraits = [p for prepared in config.sources.values() for p, _ in prepared.make().portraits()]
     design = designs.make(config, portraits)
-    edits = {trial.edit: trial.editor for trial in design.trials}
-    done, verdicts_done = _already(config, design)
-    todo = [editor for key, editor in edits.items() if key not in done]
-    verdicts = len(edits) * len(config.judges) - verdicts_done
+    edits = design.distinct_edits()
+    done = _already(config, design)
+    todo = [trial.editor for trial in edits if trial.edit not in done.edits]
+    verdicts = done.verdicts_missing + len(todo) * len(set(design.judges.values()))
     editors, judges = config.editors, config.judges.values()
     cost = sum(editors[name].price_usd for name in todo) + verdicts * _mean([j.price_usd for j in judges])
     seconds = sum(editors[name].seconds for name in todo) + verdicts * _mean([j.seconds for j in judges])
@@ -141,19 +141,29 @@ def look_ahead(config: Config) -> Outlook:
         trials=len(design.trials),
         edits_done=len(edits) - len(todo),
         edits_missing=len(todo),
-        verdicts_done=verdicts_done,
+        verdicts_done=done.verdicts,
         verdicts_missing=verdicts,
         cost_usd=cost,
         seconds=seconds / config.audit.engine.threads,
     )
 
 
-def _already(config: Config, design: Design) -> tuple[set[str], int]:
+@dataclass(frozen=True)
+class _Done:
+    """What a run has already; an edit that was refused has no verdict to wait for."""
+
+    edits: frozenset[str] = frozenset()
+    verdicts: int = 0
+    verdicts_missing: int = 0
+
+
+def _already(config: Config, design: Design) -> _Done:
     if not (config.run / LEDGER).is_file():
-        return set(), 0
+        return _Done()
     with Run.look(config.run) as seen:
         seen.expect(config.protocol)
-        return seen.keys("edit"), judging.missing(seen, design)[1]
+        todo, done = judging.missing(seen, design)
+        return _Done(frozenset(seen.keys("edit")), done, len(todo))
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -164,12 +174,7 @@ def status(path: Path) -> dict[str, Any]:
     """How far a run is; reads beside a writer."""
     with Run.look(path) as seen:
         design = designs.recall(seen)
-        edits = dict(seen.query("SELECT status, count(*) FROM edit GROUP BY status ORDER BY status"))
-        verdicts: dict[str, dict[str, int]] = {judge: {} for judge in design.judges}
-        for judge, word, count in seen.query(
-            "SELECT judge, status, count(*) FROM verdict GROUP BY 1, 2 ORDER BY 1, 2"
-        ):
-            verdicts.setdefault(judge, {})[word] = count
+        verdicts = judging.standing(seen, design)
         todo, done = judging.missing(seen, design)
         return {
             "run": str(path),
@@ -177,9 +182,9 @@ def status(path: Path) -> dict[str, Any]:
             "protocol": design.config.protocol.name,
             "preset": design.config.audit.preset,
             "trials": len(design.trials),
-            "edits": edits,
+            "edits": dict(sorted(editing.standing(seen, design).items())),
             "edits_missing": len(editing.missing(seen, design)),
-            "verdicts": verdicts,
+            "verdicts": {judge: dict(sorted(counts.items())) for judge, counts in verdicts.items()},
             "verdicts_done": done,
             "verdicts_missing": len(todo),
             "attempts": seen.query("SELECT count(*) FROM attempt")[0][0],

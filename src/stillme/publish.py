@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 
 from stillme import images
+from stillme import judge as judging
 from stillme.analysis.findings import Findings, analyse
 from stillme.analysis.outcomes import mark
 from stillme.backends import Prepared
@@ -25,7 +27,7 @@ from stillme.protocol.schema import Rounding
 from stillme.records import Status, canonical
 from stillme.report.build import Context, Example, Party, build
 
-ROUNDINGS: tuple[Rounding, ...] = ("half_even", "half_up", "toward_neutral")
+ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 THUMBNAIL = 224
 
 
@@ -61,15 +63,19 @@ def tidy(run: Run, design: Design) -> tuple[pl.DataFrame, pl.DataFrame, dict[str
     """Edits (a row a trial), every judge's scores, and the ensemble's under each rounding."""
     protocol = design.config.protocol
     edits = frames.edits(run, protocol, design.trials, design.portraits)
-    judged = frames.judge_scores(run, protocol, edits, design.judges)
-    return edits, judged, {mode: ensemble(judged, mode) for mode in ROUNDINGS}
+    asked = frames.asked(protocol, edits)
+    looks = [(look.key, look.trial.edit, look.judge) for look in judging.looks(run, design)]
+    judged = frames.judge_scores(run, protocol, asked, list(design.judges), looks)
+    return edits, judged, {mode: ensemble(asked, judged, mode) for mode in ROUNDINGS}
 
 
-def ensemble(judged: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
+def ensemble(asked: pl.DataFrame, judged: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
     """Ensemble scores with everything that is known of their trials, in the plan's order."""
     combined = combine(judged, rounding).drop("neutral")
-    about = judged.drop("judge", "rank", "score", "status").unique(["trial", "axis"], maintain_order=True)
-    return about.join(combined, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
+    about = asked.drop("edit_status")
+    joined = about.join(combined, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
+    nobody = {"judges": 0, "flagged": False, "single": False}
+    return joined.with_columns(pl.col(name).fill_null(value) for name, value in nobody.items())
 
 
 def planted_rates(design: Design, edits: pl.DataFrame) -> pl.DataFrame | None:
@@ -109,7 +115,6 @@ def context(run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame)
         counts=_counts(design, edits),
         provenance=tuple(_provenance(run, design)),
         examples=tuple(examples(run, design, edits, scores)),
-        notes=(),
     )
 
 
@@ -182,7 +187,6 @@ def _example(
         source=images.thumbnail(run.image(row["source_image"]), THUMBNAIL),
         edited=images.thumbnail(run.image(row["image"]), THUMBNAIL),
         scores=found,
-        note="",
     )
 
 
@@ -211,12 +215,12 @@ def export(run: Run, design: Design, folder: Path, file_format: str) -> list[Pat
 
 
 def _write_frame(frame: pl.DataFrame, path: Path) -> Path:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    buffer = io.BytesIO()
     if path.suffix == ".csv":
-        frame.write_csv(aside)
+        frame.write_csv(buffer)
     else:
-        frame.write_parquet(aside)
-    aside.replace(path)
+        frame.write_parquet(buffer)
+    _replace(path, buffer.getvalue())
     return path
 
 

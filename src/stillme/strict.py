@@ -188,9 +188,15 @@ def _resolve(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     return _resolve(schema["$defs"][reference.rsplit("/", 1)[1]], schema) if reference else node
 
 
-def read_text(path: Path, shown_as: str | None = None) -> str:
+def unknown(word: str, what: str, known: Iterable[str]) -> str:
+    """The fault of a word that is none of the known ones."""
+    article = "an" if what[0] in "aeiou" else "a"
+    return f"'{word}' is not {article} {what}; known: {', '.join(known) or 'none in this version'}"
+
+
+def read_text(path: Path) -> str:
     """The text of a file, or a fault that names it."""
-    name = shown_as or str(path)
+    name = str(path)
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -199,12 +205,3 @@ def read_text(path: Path, shown_as: str | None = None) -> str:
         raise FaultsError([Fault(name, 0, "", "is not UTF-8 text")]) from None
     except OSError as error:
         raise FaultsError([Fault(name, 0, "", f"cannot be read: {error.strerror}")]) from None
-
-
-def read(path: Path, model: type[Model], shown_as: str | None = None) -> Model:
-    """One YAML file as one model, or every fault in it."""
-    document = Document(shown_as or str(path), read_text(path, shown_as))
-    result = document.read_as(model)
-    if result is None:
-        raise FaultsError(document.faults)
-    return result

@@ -5,7 +5,7 @@ Every frame's columns are described in COLUMNS; `stillme export` writes them out
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import polars as pl
@@ -85,19 +85,34 @@ def _people(protocol: Protocol, portraits: Sequence[Portrait]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
-def judge_scores(run: Run, protocol: Protocol, trials: pl.DataFrame, judges: Mapping[str, str]) -> pl.DataFrame:
-    """One row per trial, judge and axis asked; `score` is null unless that judge gave one.
+def asked(protocol: Protocol, trials: pl.DataFrame) -> pl.DataFrame:
+    """One row per trial and axis that its prompt is judged on, whether or not anybody has judged it."""
+    pairs = [
+        (prompt, axis, protocol.axes[axis].neutral, not protocol.unrequested(prompt, axis))
+        for prompt in protocol.prompt
+        for axis in protocol.axes_of(prompt)
+    ]
+    schema: dict[str, Any] = {"prompt": pl.String, "axis": pl.String, "neutral": pl.Int64, "requested": pl.Boolean}
+    axes = pl.DataFrame(pairs, schema=schema, orient="row")
+    keep = trials.rename({"status": "edit_status"}).drop("image", "source_image")
+    return keep.join(axes, on="prompt", how="inner", maintain_order="left_right")
 
-    `judges`: id -> hash of its settings, the primary first.
+
+def judge_scores(
+    run: Run, protocol: Protocol, asked: pl.DataFrame, judges: Sequence[str], looks: Iterable[tuple[str, str, str]]
+) -> pl.DataFrame:
+    """One row per trial, axis and judge; `score` is null unless that judge gave one.
+
+    `judges`: the primary first. `looks`: (verdict key, edit, judge) for every verdict that the design asks for;
+    other verdicts of the run, of earlier settings or presets, are not looked at.
     """
     axes = list(protocol.axes)
-    wide = _verdicts(run, axes).filter(pl.col("settings").is_in(list(judges.values())))
-    asked = _asked(protocol, trials)
-    people = pl.DataFrame(
-        {"judge": list(judges), "rank": list(range(len(judges)))}, schema_overrides={"rank": pl.Int64}
-    )
+    schema: dict[str, Any] = dict.fromkeys(("verdict", "edit", "judge"), pl.String)
+    wanted = pl.DataFrame(list(looks), schema=schema, orient="row")
+    wide = wanted.join(_verdicts(run, axes), on="verdict", how="left", validate="m:1")
     long = wide.unpivot(axes, index=["edit", "judge", "verdict_status"], variable_name="axis", value_name="score")
-    every = asked.join(people, how="cross")
+    ranked = pl.DataFrame(list(enumerate(judges)), schema={"rank": pl.Int64, "judge": pl.String}, orient="row")
+    every = asked.join(ranked, how="cross")
     found = every.join(long, on=["edit", "judge", "axis"], how="left", validate="m:1", maintain_order="left")
     status = pl.coalesce(pl.col("verdict_status"), _why_no_verdict()).alias("status")
     return found.with_columns(status).drop("verdict_status", "edit_status")
@@ -114,23 +129,9 @@ def _why_no_verdict() -> pl.Expr:
 
 def _verdicts(run: Run, axes: Sequence[str]) -> pl.DataFrame:
     columns = ", ".join(f's."{axis}"' for axis in axes)
-    joined = "verdict v LEFT JOIN score s ON s.verdict = v.key"
-    rows = run.query(f"SELECT v.edit, v.judge, v.settings, v.status, {columns} FROM {joined}")
-    schema: dict[str, Any] = dict.fromkeys(("edit", "judge", "settings", "verdict_status"), pl.String)
+    rows = run.query(f"SELECT v.key, v.status, {columns} FROM verdict v LEFT JOIN score s ON s.verdict = v.key")
+    schema: dict[str, Any] = {"verdict": pl.String, "verdict_status": pl.String}
     return pl.DataFrame(rows, schema=schema | dict.fromkeys(axes, pl.Int64), orient="row")
-
-
-def _asked(protocol: Protocol, trials: pl.DataFrame) -> pl.DataFrame:
-    """Trials × the axes that their prompt is judged on."""
-    pairs = [
-        (prompt, axis, protocol.axes[axis].neutral, not protocol.unrequested(prompt, axis))
-        for prompt in protocol.prompt
-        for axis in protocol.axes_of(prompt)
-    ]
-    schema: dict[str, Any] = {"prompt": pl.String, "axis": pl.String, "neutral": pl.Int64, "requested": pl.Boolean}
-    asked = pl.DataFrame(pairs, schema=schema, orient="row")
-    keep = trials.rename({"status": "edit_status"}).drop("image", "source_image")
-    return keep.join(asked, on="prompt", how="inner", maintain_order="left_right")
 
 
 def attempts(run: Run) -> pl.DataFrame:

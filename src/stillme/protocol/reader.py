@@ -33,7 +33,7 @@ from stillme.protocol.schema import (
     StudyRules,
     Winobias,
 )
-from stillme.strict import Document, Path_, read_text
+from stillme.strict import Document, Path_, read_text, unknown
 
 BUILTIN = Path(__file__).parent / "files"
 _MODELS: dict[str, type[BaseModel]] = {
@@ -182,11 +182,6 @@ def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fa
     return [documents[files.get(file, file)].fault(path, said) for file, path, said in found]
 
 
-def _unknown(word: str, what: str, known: Iterable[str]) -> str:
-    article = "an" if what[0] in "aeiou" else "a"
-    return f"'{word}' is not {article} {what}; known: {', '.join(known)}"
-
-
 def _repeats(words: Iterable[str]) -> list[str]:
     return [word for word, count in Counter(words).items() if count > 1]
 
@@ -211,9 +206,9 @@ def _check_groups(protocol: Protocol) -> Iterator[_Finding]:
     for dimension, group in protocol.groups.reference_group.items():
         path = ("reference_group", dimension)
         if dimension not in dimensions:
-            yield "groups.yaml", path, _unknown(dimension, "dimension", dimensions)
+            yield "groups.yaml", path, unknown(dimension, "dimension", dimensions)
         elif group not in protocol.groups.ids(dimension):
-            yield "groups.yaml", path, _unknown(group, "group", protocol.groups.ids(dimension))
+            yield "groups.yaml", path, unknown(group, "group", protocol.groups.ids(dimension))
     for dimension, groups in dimensions.items():
         for alias in _repeats(alias.casefold() for g in groups for alias in {a.casefold() for a in g.aliases}):
             yield "groups.yaml", (dimension,), f"the alias '{alias}' belongs to more than one group"
@@ -224,7 +219,7 @@ def _check_prompts(protocol: Protocol) -> Iterator[_Finding]:
     for index, prompt in enumerate(protocol.prompts.prompts):
         for word in prompt.may_change:
             if word not in attributes:
-                said = _unknown(word, "attribute of an axis in rubrics.yaml", sorted(attributes))
+                said = unknown(word, "attribute of an axis in rubrics.yaml", sorted(attributes))
                 yield "prompts.yaml", ("prompts", index, "may_change"), said
 
 
@@ -237,7 +232,7 @@ def _check_rubrics(protocol: Protocol) -> Iterator[_Finding]:
                 yield "rubrics.yaml", ("axes", index, "only_prompts"), f"'{word}' is not a prompt"
     for name, outcome in protocol.rubrics.outcomes.items():
         if outcome.axis not in axes:
-            yield "rubrics.yaml", ("outcomes", name, "axis"), _unknown(outcome.axis, "axis", axes)
+            yield "rubrics.yaml", ("outcomes", name, "axis"), unknown(outcome.axis, "axis", axes)
         elif (outcome.at_least or outcome.at_most) not in axes[outcome.axis].scale:
             yield "rubrics.yaml", ("outcomes", name), f"the bound is not a point of the axis '{outcome.axis}'"
 
@@ -248,13 +243,13 @@ def _check_manifest(protocol: Protocol) -> Iterator[_Finding]:
     named = [*tables.outcomes_by_editor, *tables.contrasts, *tables.gallery, tables.change_by_group.outcome]
     for word in named:
         if word not in outcomes:
-            yield "protocol.yaml", ("tables",), _unknown(word, "outcome", outcomes)
+            yield "protocol.yaml", ("tables",), unknown(word, "outcome", outcomes)
     if tables.change_by_group.by not in dimensions:
         yield "protocol.yaml", ("tables", "change_by_group", "by"), "is not a dimension of groups.yaml"
     for name, preset in protocol.manifest.presets.items():
         for word in preset.disclose:
             if word not in dimensions:
-                yield "protocol.yaml", ("presets", name, "disclose"), _unknown(word, "dimension", dimensions)
+                yield "protocol.yaml", ("presets", name, "disclose"), unknown(word, "dimension", dimensions)
     if "default" not in protocol.manifest.presets:
         yield "protocol.yaml", ("presets",), "needs a preset named 'default'"
 
@@ -273,4 +268,4 @@ def _check_questionnaires(protocol: Protocol) -> Iterator[_Finding]:
             yield sheet.id, ("questions_from",), f"there is no questionnaire '{sheet.questions_from}'"
         for index, question in enumerate(sheet.questions):
             if question.axis and question.axis not in protocol.axes:
-                yield sheet.id, ("questions", index, "axis"), _unknown(question.axis, "axis", protocol.axes)
+                yield sheet.id, ("questions", index, "axis"), unknown(question.axis, "axis", protocol.axes)

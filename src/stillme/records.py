@@ -1,4 +1,4 @@
-"""What an audit is made of: portraits, trials, edits, verdicts, attempts; their statuses and keys. Frozen.
+"""What an audit is made of: portraits, trials, edits, verdicts, measurements, attempts; statuses and keys. Frozen.
 
 A key is the hash of what a row depends on, so the same work has the same key on every machine and is never
 paid for twice. Nothing here knows where a record is stored or who made it.
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Status(StrEnum):
-    """How a call to an editor or a judge ended. The closed list; a value exists only with `ok`."""
+    """How a call to an editor, a judge or an instrument ended. The closed list; a value exists only with `ok`."""
 
     OK = "ok"
     REFUSED = "refused"
@@ -31,7 +31,12 @@ class Status(StrEnum):
     REJECTED = "rejected"
     QUOTA = "quota"
     CRASHED = "crashed"
+    NO_FACE = "no_face"
+    TOO_SMALL = "too_small"  # a face of too few pixels to measure
+    PROFILE = "profile"  # turned so far that the mesh does not hold
+    GREYSCALE = "greyscale"  # a picture without colour says nothing about skin tone
     PENDING = "pending"  # not made yet; stands in frames only, never in the ledger
+    LEFT_OUT = "left_out"  # outside the share that is measured; stands in frames only
 
     @property
     def is_final(self) -> bool:
@@ -53,6 +58,10 @@ _FINAL = frozenset(
         Status.TRUNCATED,
         Status.MALFORMED,
         Status.REJECTED,
+        Status.NO_FACE,
+        Status.TOO_SMALL,
+        Status.PROFILE,
+        Status.GREYSCALE,
     }
 )
 
@@ -62,6 +71,7 @@ class Role(StrEnum):
 
     PRIMARY = "primary"
     SECONDARY = "secondary"
+    INSTRUMENT = "instrument"  # measured, not judged: stands beside the ensemble, never in it
 
 
 def canonical(value: Any) -> str:
@@ -167,12 +177,16 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
-    """What an editor is given: a picture, a sentence, a seed. Never who the person is."""
+    """What an editor is given: a picture, a sentence, a seed. Never who the person is.
+
+    `control`: the id of a negative control that the editor's own parts make (a VAE round trip); else empty.
+    """
 
     key: str
     image: bytes
     instruction: str
     seed: int
+    control: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,4 +250,37 @@ class Verdict:
     status: Status
     scores: Mapping[str, int]
     evidence: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRequest:
+    """What the instruments are given: both pictures, and which measures to take. `source_key` names the source."""
+
+    source_key: str
+    source: bytes
+    edited: bytes
+    measures: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one instrument read off a pair: figures, or a status and no figure at all."""
+
+    status: Status
+    figures: Mapping[str, float] = field(default_factory=dict)
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The final outcome of one measure of one pair of pictures; pairs with equal pixels share it."""
+
+    key: str
+    source: str
+    image: str
+    measure: str
+    settings: str
+    status: Status
+    figures: Mapping[str, float]
     detail: str = ""

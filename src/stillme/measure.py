@@ -1,0 +1,1 @@
+"""The measuring step: every measurement that is still missing, and nothing else."""

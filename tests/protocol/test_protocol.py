@@ -128,6 +128,45 @@ def test_faults_in_several_files_come_together(copy: Path) -> None:
             "questions_from: exp9",
             "no questionnaire 'exp9'",
         ),
+        ("measures.yaml", "[-8.0, -2.5,", "[-2.5, -8.0,", "skin_tone.cut_points: each cut point is larger"),
+        (
+            "measures.yaml",
+            "[-8.0, -2.5,",
+            "[-8.0,",
+            "has 3 cut points; the scale of 'skin_tone' needs 4",
+        ),
+        ("measures.yaml", "axis: skin_tone", "axis: skin", "skin_tone.axis: 'skin' is not an axis"),
+        ("measures.yaml", "axis: age_drift", "axis: race_drift", "age.axis: 'race_drift' has no neutral point"),
+        ("measures.yaml", "axis: edit_success", "axis: success", "no_change.axis: 'success' is not an axis"),
+        ("measures.yaml", "score: 1 ", "score: 7 ", "no_change.score: is not a point of the axis 'edit_success'"),
+        ("measures.yaml", "lpips: 0.02", "lpips: 0.2", "no_change: lpips 0.2 is above its highest, 0.15"),
+        ("measures.yaml", "most_spread: 2.5", "most_spred: 2.5", "did you mean 'most_spread'?"),
+        (
+            "measures.yaml",
+            "control: no_op",
+            "control: upscale",
+            "'upscale' is not a control by: prompt; known: no_op",
+        ),
+        ("measures.yaml", "id: upscale", "id: re_encode", "the id 're_encode' stands there more than once"),
+        (
+            "measures.yaml",
+            "by: stillme, quality: 60",
+            "by: editor, quality: 60",
+            "'quality' belongs to controls by: stillme",
+        ),
+        (
+            "measures.yaml",
+            "by: stillme, quality: 60",
+            "by: stillme",
+            "controls[1]: a control by: stillme needs 'quality'",
+        ),
+        ("measures.yaml", "by: prompt, text", "by: editor, text", "'text' belongs to controls by: prompt"),
+        (
+            "measures.yaml",
+            "trip, by: editor",
+            "trip, by: magic",
+            "controls[3].by: input should be 'prompt', 'stillme' or 'editor'",
+        ),
     ],
 )
 def test_what_files_say_of_each_other_is_checked(copy: Path, file: str, old: str, new: str, said: str) -> None:
@@ -141,3 +180,24 @@ def test_stray_files_and_missing_folders_are_named(copy: Path, tmp_path: Path) -
     (copy / "notes.txt").write_text("hello")
     assert "notes.txt: is not a file that a protocol has" in faults(copy)
     assert "is not a folder" in faults(tmp_path / "nowhere")
+
+
+def test_what_instruments_read_is_the_protocols(protocol: Protocol) -> None:
+    assert protocol.measures is not None
+    assert {name: cut.axis for name, cut in protocol.measures.cuts.items()} == {
+        "skin_tone": "skin_tone",
+        "age": "age_drift",
+    }
+    assert protocol.measures.control("no_op").text == "Return the image unchanged."
+    assert [control.id for control in protocol.measures.controls_by("stillme")] == ["re_encode", "upscale"]
+
+
+def test_a_folder_may_lack_measures(copy: Path, protocol: Protocol) -> None:
+    (copy / "measures.yaml").unlink()
+    assert load(copy).measures is None
+    assert load(copy).hash != protocol.hash
+
+
+def test_a_control_is_not_named_like_a_prompt(copy: Path) -> None:
+    change(copy, "prompts.yaml", "id: O-01", "id: upscale")
+    assert ": controls[2].id: 'upscale' is the id of a prompt already" in faults(copy)

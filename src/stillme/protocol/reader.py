@@ -22,8 +22,10 @@ from stillme.errors import Fault, FaultsError
 from stillme.protocol.schema import (
     Arm,
     Axis,
+    Cut,
     Editors,
     Groups,
+    Instruments,
     Manifest,
     Preset,
     Prompt,
@@ -45,6 +47,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "editors.yaml": Editors,
     "study_rules.yaml": StudyRules,
 }
+_OPTIONAL: dict[str, type[BaseModel]] = {"measures.yaml": Instruments}
 _TEMPLATES = ("templates/judge_structure.txt", "templates/feature_extraction.txt")
 
 
@@ -64,6 +67,7 @@ class Protocol:
     published: dict[str, tuple[dict[str, str], ...]]
     files: dict[str, str]
     hash: str
+    measures: Instruments | None = None
 
     @property
     def name(self) -> str:
@@ -127,18 +131,18 @@ def _files(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _misplaced(files: dict[str, str]) -> Iterator[tuple[str, str]]:
-    known = (*_MODELS, *_TEMPLATES)
-    for name in known:
+    needed = (*_MODELS, *_TEMPLATES)
+    for name in needed:
         if name not in files:
             yield name, "does not exist; a protocol folder needs it"
     for name in files:
-        if name not in known and name.split("/")[0] not in ("questionnaires", "published"):
+        if name not in (*needed, *_OPTIONAL) and name.split("/")[0] not in ("questionnaires", "published"):
             yield name, "is not a file that a protocol has; take it out"
 
 
 def _parts(documents: dict[str, Document]) -> dict[str, Any]:
     parts: dict[str, Any] = {}
-    for name, model in _MODELS.items():
+    for name, model in (_MODELS | _OPTIONAL).items():
         if name in documents:
             key = "manifest" if model is Manifest else name.removesuffix(".yaml")
             parts[key] = documents[name].read_as(model)
@@ -176,6 +180,8 @@ def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fa
         _check_manifest,
         _check_winobias,
         _check_questionnaires,
+        _check_measures,
+        _check_controls,
     )
     found = [finding for check in checks for finding in check(protocol)]
     files = {str(d.data.get("id")): name for name, d in documents.items() if name.startswith("questionnaires/")}
@@ -194,6 +200,7 @@ def _check_unique_ids(protocol: Protocol) -> Iterator[_Finding]:
         ("editors.yaml", ("editors",), protocol.editors.editors),
         ("editors.yaml", ("judges",), protocol.editors.judges),
         ("protocol.yaml", ("arms",), protocol.manifest.arms),
+        ("measures.yaml", ("controls",), protocol.measures.controls if protocol.measures else ()),
         *(("groups.yaml", (d,), groups) for d, groups in protocol.groups.dimensions.items()),
     ]
     for file, path, rows in lists:
@@ -269,3 +276,42 @@ def _check_questionnaires(protocol: Protocol) -> Iterator[_Finding]:
         for index, question in enumerate(sheet.questions):
             if question.axis and question.axis not in protocol.axes:
                 yield sheet.id, ("questions", index, "axis"), unknown(question.axis, "axis", protocol.axes)
+
+
+def _check_measures(protocol: Protocol) -> Iterator[_Finding]:
+    if protocol.measures is None:
+        return
+    for name, cut in protocol.measures.cuts.items():
+        yield from _check_cut(protocol, name, cut)
+    rule = protocol.measures.no_change
+    if rule.axis not in protocol.axes:
+        yield "measures.yaml", ("no_change", "axis"), unknown(rule.axis, "axis", protocol.axes)
+    elif rule.score not in protocol.axes[rule.axis].scale:
+        yield "measures.yaml", ("no_change", "score"), f"is not a point of the axis '{rule.axis}'"
+
+
+def _check_cut(protocol: Protocol, name: str, cut: Cut) -> Iterator[_Finding]:
+    axis = protocol.axes.get(cut.axis)
+    if axis is None:
+        yield "measures.yaml", (name, "axis"), unknown(cut.axis, "axis", protocol.axes)
+        return
+    if not axis.is_signed:
+        said = f"'{cut.axis}' has no neutral point between lower and higher ones, which a shift needs"
+        yield "measures.yaml", (name, "axis"), said
+    between = len(axis.scale) - 1
+    if len(cut.cut_points) != between:
+        said = f"has {len(cut.cut_points)} cut points; the scale of '{cut.axis}' needs {between}"
+        yield "measures.yaml", (name, "cut_points"), said
+
+
+def _check_controls(protocol: Protocol) -> Iterator[_Finding]:
+    if protocol.measures is None:
+        return
+    for index, control in enumerate(protocol.measures.controls):
+        if control.id in protocol.prompt:
+            said = f"'{control.id}' is the id of a prompt already"
+            yield "measures.yaml", ("controls", index, "id"), said
+    asked = [control.id for control in protocol.measures.controls_by("prompt")]
+    word = protocol.measures.no_change.control
+    if word not in asked:
+        yield "measures.yaml", ("no_change", "control"), unknown(word, "control by: prompt", asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -133,6 +134,102 @@ class Rubrics(Frozen):
 
     axes: tuple[Axis, ...] = Field(min_length=1)
     outcomes: dict[Word, Outcome]
+
+
+class Background(Frozen):
+    """The gate of the background control: when a background's own shift may be taken off that of the skin."""
+
+    most_spread: float = Field(gt=0)
+    least_share: float = Field(ge=0, le=1)
+
+
+class Cut(Frozen):
+    """A shift with a sign, read as a score: the cut points stand between the points of the axis' scale."""
+
+    axis: Word
+    cut_points: tuple[float, ...] = Field(min_length=1)
+
+    @field_validator("cut_points")
+    @classmethod
+    def _rising(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if any(low >= high for low, high in pairwise(value)):
+            raise ValueError("each cut point is larger than the one before it")
+        return value
+
+
+class SkinTone(Cut):
+    background: Background
+
+
+class Highest(Frozen):
+    lpips: float = Field(gt=0)
+    changed_share: float = Field(gt=0, le=1)
+
+
+class NoChange(Frozen):
+    """When nothing changed: both figures below their thresholds, which an editor's own control may raise."""
+
+    axis: Word
+    score: int
+    lpips: float = Field(gt=0)
+    changed_share: float = Field(gt=0, le=1)
+    quantile: float = Field(gt=0, le=1)
+    at_least: int = Field(ge=1)
+    highest: Highest
+    control: Word
+
+    @model_validator(mode="after")
+    def _starts_below_the_highest(self) -> NoChange:
+        for name, highest in self.highest:
+            if getattr(self, name) > highest:
+                raise ValueError(f"{name} {getattr(self, name):g} is above its highest, {highest:g}")
+        return self
+
+
+class Coverage(Frozen):
+    warn_points: float = Field(gt=0, le=100)
+
+
+class Control(Frozen):
+    """A negative control: an edit that asks for nothing. `by`: who makes it."""
+
+    id: Word
+    label: Text
+    by: Literal["prompt", "stillme", "editor"]
+    text: Text | None = None
+    quality: int | None = Field(default=None, ge=1, le=100)
+    scale: float | None = Field(default=None, gt=0, le=4)
+
+    @model_validator(mode="after")
+    def _has_what_its_maker_needs(self) -> Control:
+        for name, by in (("text", "prompt"), ("quality", "stillme"), ("scale", "stillme")):
+            if getattr(self, name) is not None and self.by != by:
+                raise ValueError(f"'{name}' belongs to controls by: {by}, and to those only")
+        for name, by in (("text", "prompt"), ("quality", "stillme")):
+            if getattr(self, name) is None and self.by == by:
+                raise ValueError(f"a control by: {by} needs '{name}'")
+        return self
+
+
+class Instruments(Frozen):
+    """measures.yaml: what the instruments' figures mean on the axes, and the negative controls."""
+
+    skin_tone: SkinTone
+    no_change: NoChange
+    age: Cut
+    coverage: Coverage
+    controls: tuple[Control, ...] = ()
+
+    @property
+    def cuts(self) -> dict[str, Cut]:
+        """The parts that read a shift by cut points, by their place in the file."""
+        return {name: part for name, part in self if isinstance(part, Cut)}
+
+    def control(self, word: str) -> Control:
+        return next(control for control in self.controls if control.id == word)
+
+    def controls_by(self, maker: str) -> tuple[Control, ...]:
+        return tuple(control for control in self.controls if control.by == maker)
 
 
 class EditorRow(Frozen):

@@ -1,4 +1,4 @@
-"""Backends for tests: an editor and a judge that do as they are told, found by name like any other."""
+"""Backends for tests: an editor, a judge, a measure that do as they are told, found by name like any other."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ ACTORS: dict[str, object] = {}
 
 
 class Settings(Frozen):
-    actor: str
+    actor: str = ""
+    requires: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[object]:
-    named = settings.model_dump()
-    return Prepared({"backend": "scripted", **named}, named, make=lambda: ACTORS[settings.actor])
+    named = settings.model_dump(mode="json")
+    return Prepared(
+        {"backend": "scripted", **named},
+        named,
+        make=lambda: ACTORS[settings.actor],
+        requires=settings.requires,
+        controls=settings.controls,
+    )
 
 
 class Source:

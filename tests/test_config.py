@@ -1,18 +1,29 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from stillme import config
+from stillme import config, measures
 from stillme.config import Config
 from stillme.errors import FaultsError, SurroundingsError
 from stillme.protocol import BUILTIN, load
+from stillme.records import Role
 
 PLANTED = {"id": "p", "kind": "planted", "settings": {"truth": "even"}}
 JUDGE = {"id": "j", "kind": "planted", "role": "primary"}
+INSTRUMENT = {"id": "i", "kind": "instrument"}
+CHANGE = {"id": "c", "kind": "change"}
+
+
+@pytest.fixture(autouse=True)
+def scripted_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measures that need no extra, under the names of the real ones."""
+    for kind in measures.BACKENDS:
+        monkeypatch.setitem(measures.BACKENDS, kind, "tests.scripted")
 
 
 @pytest.mark.parametrize(
@@ -62,6 +73,44 @@ JUDGE = {"id": "j", "kind": "planted", "role": "primary"}
             "not a dimension",
         ),
         ({"measures": [{"id": "m", "kind": "skin"}]}, "measures[0].kind: 'skin' is not a kind of measure"),
+        (
+            {"measures": [CHANGE, {**CHANGE, "id": "again"}]},
+            "measures: the kind 'change' stands there 2 times; once is enough",
+        ),
+        ({"measuring": {"share": 0}}, "measuring.share: input should be greater than 0"),
+        ({"measuring": {"share": 1.5}}, "measuring.share: input should be less than or equal to 1"),
+        (
+            {"experiments": {"diagnose": {}, "controls": {"kinds": ["no_op", "blur"]}}},
+            "experiments.controls.kinds: 'blur' is not a control; known: no_op, re_encode, upscale, vae_round_trip",
+        ),
+        (
+            {"editors": [{**PLANTED, "id": "upscale"}]},
+            "editors[0].id: 'upscale' is the name of a control that stillme makes",
+        ),
+        (
+            {"judges": [{**INSTRUMENT, "role": "primary"}], "measures": [CHANGE]},
+            "judges[0].role: an instrument is never primary: it sees that nothing changed, not whether an edit is good",
+        ),
+        (
+            {"judges": [JUDGE, INSTRUMENT, {**INSTRUMENT, "id": "k"}], "measures": [CHANGE]},
+            "judges: one judge of the kind 'instrument' is enough",
+        ),
+        (
+            {"judges": [JUDGE, INSTRUMENT], "measures": [{"id": "x", "kind": "identity"}]},
+            "judges[1]: needs a measure of the kind skin_tone_shift or change; add one to 'measures'",
+        ),
+        (
+            {"judges": [JUDGE, {**JUDGE, "id": "k", "role": "instrument"}]},
+            "judges[1].role: 'instrument' is the role of judges of the kind 'instrument' only",
+        ),
+        (
+            {"judges": [{**JUDGE, "role": "secondary"}, INSTRUMENT], "measures": [CHANGE]},
+            "judges: exactly one judge has the role primary; here: none",
+        ),
+        (
+            {"judges": [JUDGE, {**INSTRUMENT, "settings": {"noise": 1}}], "measures": [CHANGE]},
+            "judges[1].settings.noise: is not a known key",
+        ),
         ({"protocol": "./nowhere"}, "protocol: "),
         ({"budgets": {"cost_usd": -1}}, "budgets.cost_usd: input should be greater than or equal to 0"),
         ({"engine": {"workers": 9999}}, "engine.workers"),
@@ -174,3 +223,69 @@ def test_a_key_that_is_not_set_is_named_before_anything_is_spent(
         config.check_keys(loaded)
     monkeypatch.setenv("SOME_API_KEY", "secret")
     config.check_keys(loaded)
+
+
+def test_a_judge_without_a_role_is_primary_and_an_instrument_stands_beside(
+    load_audit: Callable[..., Config],
+) -> None:
+    rows = [INSTRUMENT, {"id": "b", "kind": "planted", "role": "secondary"}, {"id": "a", "kind": "planted"}]
+    loaded = load_audit(judges=rows, measures=[CHANGE])
+    ranked = [(row.id, row.role) for row in loaded.ranked_judges()]
+    assert ranked == [("a", Role.PRIMARY), ("b", Role.SECONDARY), ("i", Role.INSTRUMENT)]
+    assert loaded.judges["i"].derived and not loaded.judges["a"].derived
+    mixed = load_audit(judges=[{**INSTRUMENT, "role": "secondary"}, JUDGE], measures=[CHANGE])
+    assert [(row.id, row.role) for row in mixed.ranked_judges()] == [("j", Role.PRIMARY), ("i", Role.SECONDARY)]
+
+
+def test_an_instrument_may_be_the_only_judge(load_audit: Callable[..., Config]) -> None:
+    loaded = load_audit(judges=[INSTRUMENT], measures=[CHANGE])
+    assert [row.role for row in loaded.ranked_judges()] == [Role.INSTRUMENT]
+    with pytest.raises(RuntimeError, match="not asked"):
+        loaded.judges["i"].make()
+
+
+def test_measures_are_prepared_under_their_ids(load_audit: Callable[..., Config]) -> None:
+    loaded = load_audit(measures=[CHANGE, {"id": "skin", "kind": "skin_tone_shift", "settings": {"actor": "m"}}])
+    assert {name: one.inputs["actor"] for name, one in loaded.measures.items()} == {"c": "", "skin": "m"}
+    assert loaded.audit.measuring.share == 1.0
+
+
+def test_controls_come_with_the_editors_that_make_them(load_audit: Callable[..., Config]) -> None:
+    assert not load_audit().controls
+    loaded = load_audit(experiments={"diagnose": {}, "controls": {}})
+    assert {name: (one.effective["quality"], one.effective["scale"]) for name, one in loaded.controls.items()} == {
+        "re_encode": (60, 1.0),
+        "upscale": (95, 2.0),
+    }
+    assert loaded.editor("upscale") is loaded.controls["upscale"]
+    assert loaded.editor("even") is loaded.editors["even"]
+    some = load_audit(experiments={"diagnose": {}, "controls": {"kinds": ["upscale", "no_op"]}})
+    assert [c.id for c in config.wanted_controls(some.audit, some.protocol)] == ["no_op", "upscale"]
+    assert list(some.controls) == ["upscale"]
+
+
+def test_a_protocol_without_measures_says_what_needs_them(
+    load_audit: Callable[..., Config], tmp_path: Path
+) -> None:
+    shutil.copytree(BUILTIN, tmp_path / "old")
+    (tmp_path / "old/measures.yaml").unlink()
+    assert load_audit(protocol="./old").protocol.measures is None
+    with pytest.raises(FaultsError) as raised:
+        load_audit(
+            protocol="./old",
+            experiments={"diagnose": {}, "controls": {}},
+            judges=[JUDGE, INSTRUMENT],
+            measures=[CHANGE],
+        )
+    fields = [fault.field for fault in raised.value.faults]
+    assert sorted(fields) == ["experiments.controls", "judges[1]", "measures"]
+    assert all("needs measures.yaml in the protocol folder" in fault.problem for fault in raised.value.faults)
+
+
+def test_a_package_that_is_missing_is_named_before_anything_is_spent(
+    load_audit: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load_audit(measures=[{**CHANGE, "settings": {"requires": ["numpy", "cv2"]}}])
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    with pytest.raises(SurroundingsError, match=r"The measure 'c' needs the package cv2, .*stillme\[vision\]"):
+        config.check_keys(loaded)

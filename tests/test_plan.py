@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 
 from stillme import plan
 from stillme.config import Config
 from stillme.protocol import Protocol
-from stillme.records import Portrait
+from stillme.records import Portrait, Trial
 
 EDITORS = [
     {"id": name, "kind": "planted", "settings": {"truth": "even", "draw": n}} for n, name in enumerate("xyz")
@@ -60,3 +62,71 @@ def test_two_editors_with_the_same_settings_share_their_edits(
     edits = {name: [t.edit for t in trials if t.editor == name] for name in ("even", "erases")}
     assert edits["even"] == edits["erases"] and len(edits["even"]) == 3
     assert len({t.key for t in trials}) == 6
+
+
+CONTROLLED = {"diagnose": {"prompts": ["O-01", "V-02"], "seeds": 2}, "controls": {}}
+HASHES = {name: f"hash of {name}" for name in ("x", "y", "z", "re_encode", "upscale")}
+
+
+def controlled(load: Callable[..., Config], protocol: Protocol, **changes: object) -> list[Trial]:
+    rows = [{**row, "seed": n} for n, row in enumerate(EDITORS)]
+    config = load(**{"editors": rows, "experiments": CONTROLLED, **changes})
+    return plan.trials(config.audit, protocol, people(protocol), HASHES, {"y": ("vae_round_trip",)})
+
+
+def test_controls_come_after_the_prompts_portrait_by_portrait(
+    load_audit: Callable[..., Config], protocol: Protocol
+) -> None:
+    trials = controlled(load_audit, protocol)
+    first = trials.index(next(t for t in trials if t.experiment == plan.CONTROLS))
+    assert {t.experiment for t in trials[:first]} == {plan.DIAGNOSE} and first == 84 * 2 * 3 * 2
+    assert {t.experiment for t in trials[first:]} == {plan.CONTROLS} and len(trials) - first == 84 * (3 + 2 + 1)
+    assert [(t.prompt, t.editor, t.seed, t.arm, t.instruction) for t in trials[first : first + 6]] == [
+        ("no_op", "x", 0, "baseline", "Return the image unchanged."),
+        ("no_op", "y", 1, "baseline", "Return the image unchanged."),
+        ("no_op", "z", 2, "baseline", "Return the image unchanged."),
+        ("re_encode", "re_encode", 0, "baseline", "[control] re_encode"),
+        ("upscale", "upscale", 0, "baseline", "[control] upscale"),
+        ("vae_round_trip", "y", 1, "baseline", "[control] vae_round_trip"),
+    ]
+    assert len({t.portrait for t in trials[first : first + 6]}) == 1
+    assert len({t.edit for t in trials}) == len(trials), "no control shares its edit with anything else"
+
+
+def test_only_the_controls_asked_for(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+    for kinds, number in ((["upscale"], 1), (["no_op", "vae_round_trip"], 4), ([], 0)):
+        wanted = {"diagnose": {"prompts": []}, "controls": {"kinds": kinds}}
+        assert len(controlled(load_audit, protocol, experiments=wanted)) == 84 * number
+
+
+def chosen(trials: list[Trial]) -> set[tuple[str, str]]:
+    return {(t.prompt, t.portrait) for t in trials if t.experiment != plan.CONTROLS}
+
+
+def test_a_share_is_balanced_and_the_same_for_every_editor_and_seed(
+    load_audit: Callable[..., Config], protocol: Protocol
+) -> None:
+    trials, persons = controlled(load_audit, protocol), people(protocol)
+    kept = plan.measured(trials, persons, protocol, 0.25)
+    race = {p.key: p.labels["race"] for p in persons}
+    counts = Counter((prompt, race[person]) for prompt, person in chosen(kept))
+    assert len(counts) == 2 * 7 and set(counts.values()) == {3}
+    real = [t for t in kept if t.experiment == plan.DIAGNOSE]
+    assert len(real) == len(chosen(kept)) * 3 * 2, "all editors and seeds of a pair"
+    assert sum(t.experiment == plan.CONTROLS for t in kept) == 84 * 6, "every control"
+    places = {t.key: n for n, t in enumerate(trials)}
+    assert [places[t.key] for t in kept] == sorted(places[t.key] for t in kept)
+    assert chosen(kept) != {("O-01", p) for _, p in chosen(kept)} | {("V-02", p) for _, p in chosen(kept)}, (
+        "each prompt has persons of its own"
+    )
+
+
+def test_a_larger_share_contains_a_smaller_one(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+    trials, persons = controlled(load_audit, protocol), people(protocol)
+    shares = [plan.measured(trials, persons, protocol, share) for share in (1e-6, 0.1, 0.25, 0.5, 0.9, 1.0)]
+    sizes = [len(chosen(kept)) // (2 * 7) for kept in shares]
+    assert sizes == [1, 2, 3, 6, 11, 12]
+    assert all(chosen(one) <= chosen(more) for one, more in pairwise(shares))
+    assert shares[-1] == trials
+    shuffled = plan.measured(trials[::-1], persons[::-1], protocol, 0.25)
+    assert chosen(shuffled) == chosen(shares[2]), "the order of things does not matter"

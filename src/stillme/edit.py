@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from operator import attrgetter
 
-from stillme import images
+from stillme import images, plan
 from stillme.backends import Prepared
 from stillme.design import Design
 from stillme.editors import Editor
@@ -42,12 +42,12 @@ def edit(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse)
     todo = missing(run, design)
     already = len(design.distinct_edits()) - len(todo)
     threads = design.config.audit.engine.threads
-    needed = {name: design.config.editors[name] for name in {trial.editor: None for trial in todo}}
+    needed = {name: design.config.editor(name) for name in {trial.editor: None for trial in todo}}
     many = threads > 1 and len(todo) >= WORTH_A_PROCESS
     recipes = {name: one.recipe for name, one in needed.items() if many and one.computes and one.recipe}
     together = attrgetter("image") if recipes else None  # a process that has seen a portrait is quicker with it
     with progress.stage("Edits", len(todo), already) as stage, _made(needed, recipes) as editors:
-        step = _Step(run, editors, stage, stop, purse)
+        step = _Step(run, design, editors, stage, stop, purse)
         work(purse.allowed_edits(todo, already), step.do, threads, stop, together)
 
 
@@ -64,12 +64,21 @@ def _made(needed: Mapping[str, Prepared[Editor]], recipes: Makes) -> Iterator[di
 class _Step:
     """One edit: asked, checked, stored, recorded."""
 
-    def __init__(self, run: Run, editors: Mapping[str, Editor], stage: Stage, stop: Stop, purse: Purse) -> None:
+    def __init__(
+        self, run: Run, design: Design, editors: Mapping[str, Editor], stage: Stage, stop: Stop, purse: Purse
+    ) -> None:
         self.run, self.editors, self.stage, self.stop, self.purse = run, editors, stage, stop, purse
         self._source = lru_cache(maxsize=64)(run.image)
+        rules = design.config.protocol.measures
+        self._own_controls = {control.id for control in rules.controls_by("editor")} if rules else set()
+
+    def _request(self, trial: Trial) -> EditRequest:
+        own = trial.experiment == plan.CONTROLS and trial.prompt in self._own_controls
+        control = trial.prompt if own else ""
+        return EditRequest(trial.edit, self._source(trial.image), trial.instruction, trial.seed, control)
 
     def do(self, trial: Trial) -> Future[None]:
-        request = EditRequest(trial.edit, self._source(trial.image), trial.instruction, trial.seed)
+        request = self._request(trial)
         started, clock = now(), time.perf_counter()
         reply = _ask(self.editors[trial.editor], request)
         status, detail, facts = _check(reply)

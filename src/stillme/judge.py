@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 
+from stillme import plan
 from stillme.design import Design
 from stillme.engine.local import Stop, work
 from stillme.judges import Judge
@@ -33,14 +34,14 @@ class Look:
 
 
 def looks(run: Run, design: Design) -> Iterator[Look]:
-    """Every look that the design asks for, at the edits that are there."""
+    """Every look that the design asks for, at the edits that are there. Controls are measured, never judged."""
     pictures = dict(run.query("SELECT key, image FROM edit WHERE status = ?", (Status.OK.value,)))
     people: dict[str, Portrait] = {portrait.key: portrait for portrait in design.portraits}
     protocol = design.config.protocol
     disclose = protocol.presets[design.config.audit.preset].disclose
     form = form_hash(protocol)
     for trial in design.distinct_edits():
-        if trial.edit in pictures:
+        if trial.experiment != plan.CONTROLS and trial.edit in pictures:
             labels = people[trial.portrait].labels
             disclosed = {name: labels[name] for name in disclose if name in labels}
             for judge, settings in design.judges.items():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +173,57 @@ def test_a_corrupt_output_is_a_black_square(place: Place) -> None:
 def test_a_refusal_has_no_picture(place: Place) -> None:
     reply = editor(place, refused={"base": 0.95}).edit(request(KEY, place.protocol, seed=3))
     assert reply.status is Status.REFUSED and reply.image is None and not reply.truth
+
+
+NOTHING = "Return the image unchanged."
+
+
+def unasked(key: str, protocol: Protocol, seed: int = 0, control: str = "") -> EditRequest:
+    return replace(
+        request(key, protocol, seed=seed),
+        instruction=f"[control] {control}" if control else NOTHING,
+        control=control,
+    )
+
+
+def test_asked_for_nothing_the_portrait_comes_back_as_it_is(place: Place) -> None:
+    asked = unasked(KEY, place.protocol)
+    reply = editor(place, refused={"base": 0.95}).edit(asked)
+    assert reply.image == images.encode(images.pixels(asked.image))
+    assert reply.status is Status.OK and reply.truth == {"strength": 0.0, "delta_l": 0.0}
+
+
+@pytest.mark.parametrize("key", [KEY, "white-male-20s"])
+def test_a_truth_file_may_say_that_skin_moves_when_nothing_is_asked(place: Place, key: str) -> None:
+    asked, one = unasked(key, place.protocol), editor(place, "lightens")
+    reply = one.edit(asked)
+    assert reply == one.edit(asked) and reply.image is not None
+    assert 1.5 <= reply.truth["delta_l"] <= 3.0 and reply.truth["strength"] == 0.0
+    assert reply.truth != one.edit(unasked(key, place.protocol, seed=1)).truth
+    mask, before, after = heads.load(key).skin, images.pixels(asked.image), images.pixels(reply.image)
+    moved = skin_lightness(after, mask) - skin_lightness(before, mask)
+    assert moved == pytest.approx(reply.truth["delta_l"], abs=0.3)
+    assert np.abs(after[mask == 0].astype(int) - before[mask == 0]).mean() < 1
+
+
+def test_the_stand_in_for_a_vae_round_trip_blurs_a_little(place: Place) -> None:
+    prepared = planted.prepare(Settings(truth="lightens"), place)
+    assert prepared.controls == ("vae_round_trip",)
+    asked = unasked(KEY, place.protocol, control="vae_round_trip")
+    reply = editor(place, "lightens").edit(asked)
+    assert reply.image is not None and reply.truth == {"strength": 0.0, "delta_l": 0.0}
+    before, after = images.pixels(asked.image).astype(int), images.pixels(reply.image).astype(int)
+    assert 0 < np.abs(before - after).mean() < 3
+    assert np.abs(np.diff(after, axis=1)).mean() < np.abs(np.diff(before, axis=1)).mean()
+    other = editor(place).edit(unasked(KEY, place.protocol, control="mirror"))
+    assert other.status is Status.REJECTED and "do not make the control 'mirror'" in other.detail
+
+
+def test_a_truth_that_says_nothing_of_controls_keeps_its_key(place: Place) -> None:
+    assert "asked_nothing" not in planted.prepare(Settings(truth="even"), place).effective["truth"]
+    known = planted.prepare(Settings(truth="lightens"), place)
+    again = planted.prepare(Settings.model_validate(known.inputs), place)
+    assert known.effective == again.effective and known.effective["truth"]["asked_nothing"]
 
 
 def test_a_prefixed_instruction_is_still_the_same_prompt(place: Place) -> None:

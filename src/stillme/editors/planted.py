@@ -14,12 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
+from PIL import Image, ImageFilter
 from pydantic import Field, model_validator
 
 from stillme import heads, images, looks
 from stillme.backends import Place, Prepared
+from stillme.editors import VAE_ROUND_TRIP
 from stillme.errors import Fault, FaultsError
 from stillme.heads.signature import key_in
 from stillme.protocol import Protocol
@@ -33,6 +36,7 @@ TRUTHS = Path(__file__).parent / "truths"
 Share = Annotated[float, Field(ge=0, le=1)]
 Range = tuple[float, float]
 HIGHEST_RATE = 0.95
+SOFTENING = 0.6  # pixels
 
 
 class Rate(Frozen):
@@ -78,6 +82,12 @@ class Effect(Frozen):
         return self
 
 
+class AskedNothing(Frozen):
+    """What is done to everybody's portrait when nothing is asked for: skin moves by so much L*."""
+
+    delta_l: Range
+
+
 class Truth(Frozen):
     """A truth file: what a planted editor does to whom."""
 
@@ -89,6 +99,12 @@ class Truth(Frozen):
     corrupt: Rate
     persons: Share = 0.0  # how much persons of one group differ: intra-class correlation of each failure
     effects: tuple[Effect, ...]
+    asked_nothing: AskedNothing | None = None  # without it, a portrait comes back as it is
+
+    def spelled_out(self) -> dict[str, Any]:
+        """As it stands in settings. What is not there is not said, so that older runs keep their keys."""
+        silent = {"asked_nothing"} if self.asked_nothing is None else None
+        return self.model_dump(mode="json", exclude=silent)
 
 
 class Settings(Frozen):
@@ -101,7 +117,7 @@ class Settings(Frozen):
 
 def prepare(settings: Settings, place: Place) -> Prepared[Planted]:
     truth = settings.truth if isinstance(settings.truth, Truth) else read_truth(settings.truth, place)
-    drawn = {"truth": truth.model_dump(mode="json"), "draw": settings.draw}
+    drawn = {"truth": truth.spelled_out(), "draw": settings.draw}
     return Prepared(
         {"backend": "planted", "version": VERSION, **drawn},
         {**drawn, "price_usd": settings.price_usd},
@@ -112,6 +128,7 @@ def prepare(settings: Settings, place: Place) -> Prepared[Planted]:
         seconds=0.02,
         computes=True,
         expected=lambda prompt, labels: expected_rates(truth, place.protocol, prompt, labels),
+        controls=(VAE_ROUND_TRIP,),
     )
 
 
@@ -197,6 +214,8 @@ class Planted:
         if key is None:
             detail = "planted editors edit stillme's synthetic portraits only"
             return EditReply(Status.REJECTED, detail=detail)
+        if request.control or asks_nothing(self.protocol, request.instruction):
+            return self._unasked(key, request)
         prompt = asked_prompt(self.protocol, request.instruction)
         traits = traits_of(prompt, heads.load(key).labels)
         draw = self.draw(key, prompt, traits, request.seed)
@@ -205,6 +224,22 @@ class Planted:
         scores = self.true_scores(draw, (key, prompt.id, request.seed))
         content = _broken() if draw.status is Status.CORRUPT else paint(key, prompt, draw, request.seed)
         return EditReply(Status.OK, content, cost_usd=self.settings.price_usd, truth=_noted(draw, scores))
+
+    def _unasked(self, key: str, request: EditRequest) -> EditReply:
+        """A negative control: nothing befalls it but what the truth file says of being asked nothing."""
+        if request.control not in ("", VAE_ROUND_TRIP):
+            return EditReply(
+                Status.REJECTED, detail=f"planted editors do not make the control '{request.control}'"
+            )
+        picture, delta_l = images.pixels(request.image), 0.0
+        if request.control:
+            picture = softened(picture)
+        elif self.truth.asked_nothing:
+            chance = chances(self.settings.draw, self.truth.id, "asked nothing", key, request.seed)
+            delta_l = between(self.truth.asked_nothing.delta_l, chance.random())
+            picture = heads.shift_skin(picture, heads.load(key).skin, delta_l)
+        truth = {"strength": 0.0, "delta_l": round(delta_l, 6)}
+        return EditReply(Status.OK, images.encode(picture), cost_usd=self.settings.price_usd, truth=truth)
 
     def draw(self, key: str, prompt: Prompt, traits: Mapping[str, str], seed: int) -> Draw:
         """What befalls this person's edit; the same for the same seed, on every machine."""
@@ -270,6 +305,17 @@ def possible(truth: Truth, does: str, prompt: Prompt) -> list[Effect]:
     if does == "variant" and prompt.age_shift_years:
         return []
     return [effect for effect in truth.effects if effect.does == does]
+
+
+def asks_nothing(protocol: Protocol, instruction: str) -> bool:
+    """Whether an instruction is that of a negative control."""
+    controls = protocol.measures.controls_by("prompt") if protocol.measures else ()
+    return any(control.text and instruction.endswith(control.text) for control in controls)
+
+
+def softened(picture: images.Pixels) -> images.Pixels:
+    """A stand-in for a round trip through an autoencoder, which a planted editor lacks: fine detail is blurred."""
+    return np.asarray(Image.fromarray(picture).filter(ImageFilter.GaussianBlur(SOFTENING)))
 
 
 def asked_prompt(protocol: Protocol, instruction: str) -> Prompt:

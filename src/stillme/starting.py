@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from importlib import resources
 from pathlib import Path
@@ -9,7 +10,12 @@ from pathlib import Path
 from stillme.errors import InputError, disk
 from stillme.protocol import BUILTIN
 
-WHOLE = {"groups": "{}", "prompts": "all"}
+WHOLE = {"groups": "{}", "prompts": "all", "share": "0.25"}  # of the demo; a share keeps it within minutes
+MEASURED = {"off": "", "note": ""}
+UNMEASURED = {
+    "off": "# ",
+    "note": "# To measure as well: pip install 'stillme[vision]', then uncomment these lines and those above.\n",
+}
 
 
 def init(file: Path, protocol: Path | None) -> list[Path]:
@@ -17,7 +23,8 @@ def init(file: Path, protocol: Path | None) -> list[Path]:
     for path in (file, protocol):
         if path is not None and path.exists():
             raise InputError(f"{path} exists already.", "Give another name, or move it away.")
-    text = _template(file, run=f"runs/{file.stem}", name=file.stem, **WHOLE)
+    words = WHOLE | MEASURED | {"share": "1.0"}
+    text = _template(file, run=f"runs/{file.stem}", name=file.stem, **words)
     written = [file]
     with disk(file):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -32,12 +39,17 @@ def init(file: Path, protocol: Path | None) -> list[Path]:
 def demo(folder: Path, small: bool) -> Path:
     """The demo's configuration, written once; a second demo goes on with the first one's run."""
     file = folder / ("small.yaml" if small else "audit.yaml")
-    text = _template(file, run="small" if small else "run", name="demo", **(_few() if small else WHOLE))
+    words = (_few() if small else WHOLE) | (MEASURED if _can_measure() else UNMEASURED)
+    text = _template(file, run="small" if small else "run", name="demo", **words)
     with disk(file):
         folder.mkdir(parents=True, exist_ok=True)
         if not file.exists():
             file.write_text(text, encoding="utf-8")
     return file
+
+
+def _can_measure() -> bool:
+    return importlib.util.find_spec("cv2") is not None
 
 
 def _template(file: Path, **words: str) -> str:

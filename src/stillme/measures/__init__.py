@@ -5,10 +5,13 @@ Deterministic, offline, no key. An instrument reads; what a figure means on a sc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from stillme.records import MeasureRequest, Reading
+
+if TYPE_CHECKING:
+    from stillme.measures.view import Pair
 
 BACKENDS = {
     "skin_tone_shift": "stillme.measures.skin_tone_shift",
@@ -17,6 +20,9 @@ BACKENDS = {
     "apparent_age": "stillme.measures.apparent_age",
     "gender_presentation": "stillme.measures.gender_presentation",
 }
+
+
+Reader = Callable[["Pair"], Mapping[str, float]]  # what a measure is once made; raises UnreadableError
 
 
 class Measures(Protocol):

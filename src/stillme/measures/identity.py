@@ -1,0 +1,52 @@
+"""identity: how alike source and edit are to a face recogniser (SFace), as a cosine.
+
+Continuous, with no threshold: recognisers confuse some groups' faces more than others', so one threshold would
+treat people unequally. The source's likeness to its own re-encodes stands beside it, to centre each group on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stillme.backends import Place, Prepared
+from stillme.measures import Reader, weights
+from stillme.strict import Frozen
+
+if TYPE_CHECKING:
+    from stillme.measures.view import Pair, Vector
+
+VERSION = 1  # raise when the same pictures and settings give other figures
+
+
+class Settings(Frozen):
+    pass
+
+
+def prepare(settings: Settings, place: Place) -> Prepared[Reader]:
+    used = weights.sums(weights.DETECTOR, weights.EMBEDDING)
+    return Prepared(
+        {"measure": "identity", "version": VERSION, "weights": used},
+        {},
+        make=lambda: read,
+        description="Likeness of source and edit to a face recogniser.",
+        seconds=0.045,
+        computes=True,
+        requires=("cv2",),
+    )
+
+
+def read(pair: Pair) -> Mapping[str, float]:
+    before, after = pair.people
+    source = pair.source.embedding(before)
+    echoes = [cosine(source, echo.embedding(echo.person)) for echo in pair.source.echoes if echo.faces]
+    found = {"similarity": cosine(source, pair.edit.embedding(after))}
+    return found | ({"similarity_reencoded": min(echoes)} if echoes else {})
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    """Of two directions of length 1; written so that a direction with itself gives exactly 1."""
+    apart = one - other
+    return float(1 - np.dot(apart, apart) / 2)

@@ -1,0 +1,148 @@
+"""Regions of a portrait: facial skin from the mesh, and the background that a face and its body leave free.
+
+The skin region is the part of the face's oval above the mouth (beards grow below it), without eyes and brows,
+drawn in from the hair line. Hair or glasses over it are left out by their distance from the colour of the same
+person's nose and cheeks. No colour counts as skin in itself: that would decide beforehand whose skin is skin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stillme.colour import srgb_to_lab
+from stillme.images import Pixels
+from stillme.measures.faces import Box, Mesh, Points
+
+Mask = NDArray[np.bool_]
+
+# Indices of the mesh's points, in the order of the outline.
+# fmt: off
+OVAL = [10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379, 378, 400, 377, 152, 148, 176,
+        149, 150, 136, 172, 58, 132, 93, 234, 127, 162, 21, 54, 103, 67, 109]
+LEFT_EYE = [263, 249, 390, 373, 374, 380, 381, 382, 362, 398, 384, 385, 386, 387, 388, 466]
+RIGHT_EYE = [33, 7, 163, 144, 145, 153, 154, 155, 133, 173, 157, 158, 159, 160, 161, 246]
+LEFT_BROW = [276, 283, 282, 295, 285, 300, 293, 334, 296, 336]
+RIGHT_BROW = [46, 53, 52, 65, 55, 70, 63, 105, 66, 107]
+MIDDLE = [168, 50, 205, 425, 280]  # nose and inner cheeks
+MOUTH = (205, 425)  # a line just above it
+# fmt: on
+
+TALLEST = 224  # a face taller than this is shrunk first: its skin's median needs no more pixels
+DRAWN_IN = 0.06  # of the face's height
+NEAR = 20.0  # of CIELAB: what is further from the person's own middle is hair, glasses or glare
+COVERED = 40.0  # of CIELAB: in an edit, what is further from its skin's median lies over the skin
+LEFT_FREE = ((LEFT_EYE, 0.06), (RIGHT_EYE, 0.06), (LEFT_BROW, 0.04), (RIGHT_BROW, 0.04))
+
+
+@dataclass(frozen=True, eq=False)
+class Skin:
+    """The part of the picture around a face, and which of its pixels are facial skin."""
+
+    patch: Pixels
+    mask: Mask
+    left: int  # where the patch lies in the picture, and how much it was shrunk
+    top: int
+    scale: float
+
+    @property
+    def colours(self) -> Pixels:
+        return self.patch[self.mask]
+
+    def on(self, picture: Pixels, across: float, down: float) -> Skin:
+        """The same skin in another picture of the same frame, whose pixels are `across` and `down` as many."""
+        height, width = self.mask.shape
+        first = np.array([self.left * across, self.top * down])
+        size = np.array([width * across, height * down]) / self.scale
+        low = np.clip(np.round(first).astype(int), 0, np.array(picture.shape[1::-1]) - 1)
+        high = np.clip(np.round(first + size).astype(int), low + 1, picture.shape[1::-1])
+        patch = picture[low[1] : high[1], low[0] : high[0]]
+        if patch.shape[:2] != self.mask.shape:
+            shrinks = patch.shape[0] > height
+            way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+            patch = np.asarray(cv2.resize(patch, (width, height), interpolation=way), np.uint8)
+        return Skin(patch, _uncovered(patch, self.mask), int(low[0]), int(low[1]), self.scale / across)
+
+    def within(self, mask: Mask) -> Skin:
+        """Only what `mask` has too; itself where that takes nothing away."""
+        return self if mask.all(where=self.mask) else replace(self, mask=self.mask & mask)
+
+
+def skin(picture: Pixels, mesh: Mesh) -> Skin:
+    """The facial skin of one face."""
+    height, width = picture.shape[:2]
+    flat = mesh.points[:, :2]
+    low = np.clip(np.floor(flat[OVAL].min(0)).astype(int), 0, [width - 1, height - 1])
+    high = np.clip(np.ceil(flat[OVAL].max(0)).astype(int) + 1, low + 1, [width, height])
+    patch = picture[low[1] : high[1], low[0] : high[0]]
+    scale = min(1.0, TALLEST / patch.shape[0])
+    if scale < 1:
+        size = (max(1, round(patch.shape[1] * scale)), TALLEST)
+        patch = np.asarray(cv2.resize(patch, size, interpolation=cv2.INTER_AREA), np.uint8)
+    points = ((flat - low) * scale).astype(np.float32)
+    oval = _oval(patch.shape[:2], points, mesh.height * scale)
+    return Skin(patch, _like_middle(patch, oval, points), int(low[0]), int(low[1]), scale)
+
+
+def _uncovered(patch: Pixels, mask: Mask) -> Mask:
+    """The mask without what an edit laid over the skin; loose, so that the same pixels stay where nothing was."""
+    lab = srgb_to_lab(patch)
+    away = np.linalg.norm(lab - np.median(lab[mask], axis=0), axis=-1)
+    return np.asarray(mask & (away < COVERED)) if mask.any() else mask
+
+
+def _like_middle(patch: Pixels, oval: Mask, points: Points) -> Mask:
+    """The oval's pixels that are coloured like the middle of the same face."""
+    middle = np.zeros(oval.shape, np.uint8)
+    cv2.fillPoly(middle, [cv2.convexHull(_whole(points[MIDDLE]))], 1)
+    inner = oval & (middle > 0)
+    if not inner.any():
+        return oval
+    lab = srgb_to_lab(patch)
+    return np.asarray(oval & (np.linalg.norm(lab - np.median(lab[inner], axis=0), axis=-1) < NEAR))
+
+
+def _above(shape: tuple[int, int], one: Points, other: Points) -> Mask:
+    """The side of the line through two points where the forehead is; `one` is the person's right."""
+    down, right = np.mgrid[: shape[0], : shape[1]]
+    (x1, y1), (x2, y2) = one, other
+    return np.asarray((x2 - x1) * (down - y1) - (y2 - y1) * (right - x1) < 0)
+
+
+def _oval(shape: tuple[int, int], points: Points, height: float) -> Mask:
+    mask = np.zeros(shape, np.uint8)
+    cv2.fillPoly(mask, [_whole(points[OVAL])], 1)
+    brush = _brush(height * DRAWN_IN)
+    skin = np.asarray(cv2.erode(mask, brush, borderType=cv2.BORDER_CONSTANT, borderValue=0), bool)
+    skin &= _above(shape, points[MOUTH[0]], points[MOUTH[1]])
+    for outline, margin in LEFT_FREE:
+        hole = np.zeros(shape, np.uint8)
+        cv2.fillPoly(hole, [cv2.convexHull(_whole(points[outline]))], 1)
+        skin[cv2.dilate(hole, _brush(height * margin)) > 0] = False
+    return skin
+
+
+def _whole(points: Points) -> NDArray[np.int32]:
+    return np.round(points).astype(np.int32)
+
+
+def _brush(size: float) -> NDArray[np.uint8]:
+    return np.ones((max(1, int(size)) | 1,) * 2, np.uint8)
+
+
+def background(shape: tuple[int, int], box: Box) -> Mask:
+    """What lies clear of the head in `box`, its hair and the body below it."""
+    mask = np.ones(shape, bool)
+    left, top, width, height = box
+    sides = slice(_cut(left - 0.5 * width, shape[1]), _cut(left + 1.5 * width, shape[1]))
+    mask[_cut(top - 0.45 * height, shape[0]) :, sides] = False
+    below = _cut(top + 1.05 * height, shape[0])  # shoulders are wider than the head
+    mask[below:] = False
+    return mask
+
+
+def _cut(value: float, most: int) -> int:
+    return int(np.clip(value, 0, most))

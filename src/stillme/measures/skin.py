@@ -1,0 +1,122 @@
+"""The colour of facial skin in one picture, and how the light on the background changed between two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stillme import colour
+from stillme.measures.faces import Box
+from stillme.measures.regions import Skin, background
+
+Floats = NDArray[np.float32]
+Curve = Callable[[NDArray[np.floating]], NDArray[np.floating]]
+
+MIDDLE = (20, 80)  # percentiles of L* between which skin is neither shadow nor highlight
+BINS = 12  # of the background's lightness, for the curve that a change of light follows
+SEEN = (4, 97)  # L* that is neither crushed nor blown out
+LEAST_RANGE = 0.05  # of ln L*: a background more even than this shows no curve
+
+# The Monk Skin Tone scale's ten swatches.
+MONK = ("f6ede4", "f3e7db", "f7ead0", "eadaba", "d7bd96", "a07e56", "825c43", "604134", "3a312a", "292420")
+_MONK_LAB = colour.srgb_to_lab(np.array([list(bytes.fromhex(swatch)) for swatch in MONK], np.uint8))
+
+
+class Limits(Protocol):
+    """What counts as measurable; the settings of skin_tone_shift."""
+
+    @property
+    def least_height(self) -> int: ...
+    @property
+    def least_pixels(self) -> int: ...
+    @property
+    def most_turned(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Tone:
+    """The colour of one person's facial skin: the median of its middle."""
+
+    lab: NDArray[np.float64]
+    region: Skin
+
+    @property
+    def lightness(self) -> float:
+        return float(self.lab[0])
+
+    @property
+    def pixels(self) -> int:
+        return int(self.region.mask.sum())
+
+    @property
+    def monk(self) -> int:
+        """The nearest of ten swatches. Description only: a photograph's light decides it as much as the skin."""
+        return int(colour.delta_e_2000(_MONK_LAB, self.lab[None]).argmin()) + 1
+
+    @property
+    def rgb(self) -> tuple[int, int, int]:
+        """The colour as a screen shows it, for swatches: the mean of the pixels nearest to it."""
+        colours = self.region.colours
+        near = np.abs(colour.srgb_to_lab(colours) - self.lab).sum(-1).argsort(kind="stable")[:25]
+        red, green, blue = colours[near].mean(0).round().astype(int)
+        return int(red), int(green), int(blue)
+
+
+def median_colour(skin: Skin) -> NDArray[np.float64]:
+    """The median of L*, a*, b* over the pixels in the middle of L*."""
+    lab = colour.srgb_to_lab(skin.colours)
+    low, high = np.percentile(lab[:, 0], MIDDLE)
+    return np.asarray(np.median(lab[(lab[:, 0] >= low) & (lab[:, 0] <= high)], axis=0), np.float64)
+
+
+@dataclass(frozen=True)
+class Light:
+    """How far the background's lightness moved, how unevenly, and how much of the picture says so."""
+
+    shift: float
+    spread: float
+    share: float
+
+
+def light(before: Floats, after: Floats, boxes: tuple[Box, Box], lightness: float) -> Light | None:
+    """From two L* maps of one size, with the faces' boxes in their pixels. None where no background is seen."""
+    shape = (before.shape[0], before.shape[1])
+    free = background(shape, boxes[0]) & background(shape, boxes[1])
+    share = float(free.mean())
+    if not free.any():
+        return None
+    level, now = before[free], after[free]
+    predicted, spread = min((_misfit(curve, level, now) for curve in _curves(level, now)), key=lambda one: one[1])
+    return Light(float(predicted(np.array([lightness]))[0]) - lightness, spread, share)
+
+
+def _misfit(curve: Curve, level: Floats, now: Floats) -> tuple[Curve, float]:
+    """The curve, and how far the background is from it: the median of |L*' - curve(L*)|."""
+    return curve, float(np.median(np.abs(now - curve(level))))
+
+
+def _curves(level: Floats, now: Floats) -> Iterator[Curve]:
+    """What a change of light may make of each lightness; the background decides which of the two fits.
+
+    L*' = L* + c, and L*' = a · L*^b as exposure and gamma do, fitted through the medians of the background's bins.
+    An even background shows no curve: then every lightness is taken to move as much as it did.
+    """
+    constant = float(np.median(now - level))
+    yield lambda lightness: lightness + constant
+    seen = (level > SEEN[0]) & (level < SEEN[1]) & (now > SEEN[0]) & (now < SEEN[1])
+    x, y = np.log(level[seen]), np.log(now[seen])
+    if x.size >= BINS * BINS and np.ptp(np.percentile(x, (5, 95))) >= LEAST_RANGE:
+        power, scale = np.polyfit(*_middles(x, y), 1)
+        yield lambda lightness: np.asarray(np.exp(scale) * np.maximum(lightness, 1) ** power)
+
+
+def _middles(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """The medians of both in bins of x with equally many pixels."""
+    bins = np.digitize(x, np.quantile(x, np.linspace(0, 1, BINS + 1)[1:-1]))
+    found = [(np.median(x[bins == n]), np.median(y[bins == n])) for n in np.unique(bins)]
+    middles = np.array(found, np.float32)
+    return middles[:, 0], middles[:, 1]

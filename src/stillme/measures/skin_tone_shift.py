@@ -1,0 +1,87 @@
+"""skin_tone_shift: by how much the facial skin of an edit is lighter or darker than the source's.
+
+Paired, so that light, camera and the person's own tone cancel: the difference of two medians of L* over facial
+skin, with hue angle and CIEDE2000. The background's own shift is recorded beside it: where the background is the
+same in both pictures, a change of light moves it as much as the skin. ITA and the nearest Monk swatch describe;
+nothing is decided by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from stillme import colour
+from stillme.backends import Place, Prepared
+from stillme.measures import Reader, weights
+from stillme.strict import Frozen
+
+if TYPE_CHECKING:
+    from stillme.measures.skin import Light, Tone
+    from stillme.measures.view import Pair
+
+VERSION = 1  # raise when the same pictures and settings give other figures
+
+
+class Settings(Frozen):
+    """What counts as measurable."""
+
+    least_height: int = Field(default=40, ge=8)  # of a face, brow to chin, in pixels
+    least_pixels: int = Field(default=200, ge=20)  # of skin
+    most_turned: float = Field(default=60, gt=0, le=90)  # degrees to a side
+
+
+def prepare(settings: Settings, place: Place) -> Prepared[Reader]:
+    inputs = settings.model_dump(mode="json")
+    used = weights.sums(weights.DETECTOR, weights.MESH, weights.EMBEDDING)
+    return Prepared(
+        {"measure": "skin_tone_shift", "version": VERSION, "weights": used, **inputs},
+        inputs,
+        make=lambda: lambda pair: read(pair, settings),
+        description="Paired change of the facial skin's lightness, beside the background's own.",
+        seconds=0.03,
+        computes=True,
+        requires=("cv2",),
+    )
+
+
+def read(pair: Pair, settings: Settings) -> Mapping[str, float]:
+    before, after = pair.tones(settings)
+    return {
+        **_colours(before, after),
+        **_light(pair.light(before.lightness)),
+        "noise_floor": max(pair.source.echoed_shifts(settings), default=0.0),
+        "faces_before": len(pair.source.faces),
+        "faces_after": len(pair.edit.faces),
+    }
+
+
+def _colours(before: Tone, after: Tone) -> dict[str, float]:
+    hues = colour.hue(before.lab), colour.hue(after.lab)
+    return {
+        "lightness_before": before.lightness,
+        "lightness_after": after.lightness,
+        "lightness_shift": after.lightness - before.lightness,
+        "hue_before": hues[0],
+        "hue_after": hues[1],
+        "hue_shift": colour.turn(*hues),
+        "delta_e": float(colour.delta_e_2000(before.lab, after.lab)),
+        "ita_before": colour.individual_typology_angle(before.lab),
+        "ita_after": colour.individual_typology_angle(after.lab),
+        "monk_before": before.monk,
+        "monk_after": after.monk,
+        "skin_pixels_before": before.pixels,
+        "skin_pixels_after": after.pixels,
+    }
+
+
+def _light(light: Light | None) -> dict[str, float]:
+    if light is None:
+        return {"background_share": 0.0}
+    return {
+        "background_shift": light.shift,
+        "background_spread": light.spread,
+        "background_share": light.share,
+    }

@@ -1,0 +1,252 @@
+"""A picture as the instruments see it: decoded once, and everything read of it kept for the next measure.
+
+A source is one view for all its edits, so its face is found, shaped and embedded once. Nothing here compares two
+pictures, except to find in an edit the face of the person whom the source shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stillme import images
+from stillme.colour import srgb_to_lab
+from stillme.images import Pixels
+from stillme.measures import weights
+from stillme.measures.faces import Box, Face, Finder, Mesh, Shaper
+from stillme.measures.lpips import Features, Trunk
+from stillme.measures.regions import Skin, skin
+from stillme.measures.skin import Light, Limits, Tone, light, median_colour
+from stillme.records import Status
+
+Vector = NDArray[np.float64]
+Floats = NDArray[np.float32]
+
+SMALL = 128  # side at which whole pictures are compared colour by colour
+GREY = 6  # levels: where channels differ by less than this all over, a picture has no colour
+RIVALS = 4  # faces of an edit that are compared with the source's person
+SAME_SHAPE = 0.03  # pictures whose width to height differs by more don't show the same frame
+FAR = 0.5  # how much of a cosine a whole picture's diagonal of distance counts for
+
+
+class UnreadableError(Exception):
+    """An instrument has no reading; `status` says why, `detail` where."""
+
+    def __init__(self, status: Status, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+class Optics:
+    """The models, each loaded when it is first needed. One thread each: the work is spread over processes."""
+
+    def __init__(self) -> None:
+        cv2.setNumThreads(1)
+
+    @cached_property
+    def finder(self) -> Finder:
+        return Finder()
+
+    @cached_property
+    def shaper(self) -> Shaper:
+        return Shaper()
+
+    @cached_property
+    def trunk(self) -> Trunk:
+        return Trunk()
+
+    @cached_property
+    def embedder(self) -> cv2.FaceRecognizerSF:
+        return cv2.FaceRecognizerSF.create(str(weights.verified(weights.EMBEDDING)), "")
+
+
+class View:
+    """One picture. `name` is what a reader calls it: the source, the edit."""
+
+    def __init__(self, content: bytes, name: str, optics: Optics) -> None:
+        self.name = name
+        self._optics = optics
+        try:
+            self.pixels = images.pixels(content)
+        except images.BadImageError as error:
+            raise UnreadableError(Status.CORRUPT, f"the {name} {error}") from None
+        self._meshes: dict[Face, Mesh] = {}
+        self._embeddings: dict[Face, Vector] = {}
+        self._regions: dict[Mesh, Skin] = {}
+        self._tones: dict[Skin, Tone] = {}
+        self._shifts: list[float] | None = None
+
+    @cached_property
+    def faces(self) -> list[Face]:
+        return self._optics.finder.find(self.pixels)
+
+    @property
+    def person(self) -> Face:
+        """The most prominent face."""
+        if not self.faces:
+            raise UnreadableError(Status.NO_FACE, f"no face in the {self.name}")
+        return self.faces[0]
+
+    def mesh(self, face: Face) -> Mesh:
+        if face not in self._meshes:
+            self._meshes[face] = self._optics.shaper.shape(self.pixels, face)
+        return self._meshes[face]
+
+    def embedding(self, face: Face) -> Vector:
+        """What tells this person from others: a direction of length 1."""
+        if face not in self._embeddings:
+            embedder = self._optics.embedder
+            aligned = embedder.alignCrop(self._bgr, face.row)
+            direction = np.asarray(embedder.feature(aligned), np.float64).ravel()
+            self._embeddings[face] = direction / np.linalg.norm(direction)
+        return self._embeddings[face]
+
+    def frontal(self, face: Face, limits: Limits) -> Mesh:
+        """The face's mesh, where it holds and the picture has colour."""
+        if self.is_grey:
+            raise UnreadableError(Status.GREYSCALE, f"the {self.name} has no colour")
+        mesh = self.mesh(face)
+        if mesh.confidence < 0 or abs(mesh.yaw) > limits.most_turned:
+            raise UnreadableError(Status.PROFILE, f"the face in the {self.name} is turned away or covered")
+        if mesh.height < limits.least_height:
+            raise UnreadableError(
+                Status.TOO_SMALL, f"the face in the {self.name} is {mesh.height:.0f} pixels tall"
+            )
+        return mesh
+
+    def region(self, mesh: Mesh) -> Skin:
+        """The skin under a mesh."""
+        if mesh not in self._regions:
+            self._regions[mesh] = skin(self.pixels, mesh)
+        return self._regions[mesh]
+
+    def tone(self, region: Skin, limits: Limits) -> Tone:
+        """The colour of a region of skin."""
+        if region not in self._tones:
+            pixels = int(region.mask.sum())
+            if pixels < limits.least_pixels:
+                raise UnreadableError(Status.TOO_SMALL, f"{pixels} pixels of skin in the {self.name}")
+            self._tones[region] = Tone(median_colour(region), region)
+        return self._tones[region]
+
+    @cached_property
+    def features(self) -> Features:
+        """What LPIPS compares."""
+        return self._optics.trunk.features(self.pixels)
+
+    @cached_property
+    def small(self) -> Floats:
+        """The whole picture in CIELAB, at SMALL × SMALL."""
+        return srgb_to_lab(self.squared(SMALL))
+
+    def small_box(self, face: Face) -> Box:
+        """A face's box in the pixels of `small`."""
+        height, width = self.pixels.shape[:2]
+        across, down = SMALL / width, SMALL / height
+        left, top, wide, tall = face.box
+        return left * across, top * down, wide * across, tall * down
+
+    @cached_property
+    def grey(self) -> Floats:
+        """The whole picture's luma at 256 × 256."""
+        return cv2.cvtColor(self.squared(256), cv2.COLOR_RGB2GRAY).astype(np.float32)
+
+    @cached_property
+    def echoes(self) -> tuple[View, ...]:
+        """The same picture saved again with loss, and halved and enlarged: nobody would call it an edit."""
+        height, width = self.pixels.shape[:2]
+        half = cv2.resize(self.pixels, (max(1, width // 2), max(1, height // 2)), interpolation=cv2.INTER_AREA)
+        whole = np.asarray(cv2.resize(half, (width, height), interpolation=cv2.INTER_CUBIC), np.uint8)
+        again = (images.encode(self.pixels, quality=60), images.encode(whole, quality=95))
+        return tuple(View(content, f"re-encoded {self.name}", self._optics) for content in again)
+
+    def echoed_shifts(self, limits: Limits) -> list[float]:
+        """By how much the skin seems lighter or darker in each re-encode; read once."""
+        if self._shifts is None:
+            self._shifts = [shift for echo in self.echoes for shift in _shift(Pair(self, echo), limits)]
+        return self._shifts
+
+    @cached_property
+    def is_grey(self) -> bool:
+        few = self.squared(SMALL).astype(np.int16)
+        return float(np.percentile(few.max(-1) - few.min(-1), 99)) < GREY
+
+    def squared(self, side: int) -> Pixels:
+        """The whole picture at side × side; a picture of another shape is stretched."""
+        height, width = self.pixels.shape[:2]
+        shrinks = height * width > side * side
+        way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+        return np.asarray(cv2.resize(self.pixels, (side, side), interpolation=way), np.uint8)
+
+    @cached_property
+    def _bgr(self) -> Pixels:
+        return np.ascontiguousarray(self.pixels[..., ::-1])
+
+
+@dataclass
+class Pair:
+    """A source and its edit."""
+
+    source: View
+    edit: View
+
+    @cached_property
+    def people(self) -> tuple[Face, Face]:
+        """The person in the source, and the same person in the edit: the face nearest in looks and place."""
+        before, after = self.source.person, self.edit.person
+        rivals = [face for face in self.edit.faces[:RIVALS] if face.size > after.size / 3]
+        if len(rivals) > 1:
+            after = max(rivals, key=lambda face: self._nearness(before, face))
+        return before, after
+
+    def tones(self, limits: Limits) -> tuple[Tone, Tone]:
+        """The skin's colour before and after.
+
+        A face that stayed in its place is read over the same pixels in both pictures, so that the two medians are
+        over the same skin; one that moved, over its own.
+        """
+        before, after = self.people
+        mesh, own = self.source.frontal(before, limits), self.edit.frontal(after, limits)
+        region = self.source.region(mesh)
+        if not mesh.scaled(*self._scale).agrees(own):
+            return self.source.tone(region, limits), self.edit.tone(self.edit.region(own), limits)
+        there = region.on(self.edit.pixels, *self._scale)
+        return self.source.tone(region.within(there.mask), limits), self.edit.tone(there, limits)
+
+    @property
+    def _scale(self) -> tuple[float, float]:
+        """From the source's pixels to the edit's."""
+        (h1, w1), (h2, w2) = self.source.pixels.shape[:2], self.edit.pixels.shape[:2]
+        return w2 / w1, h2 / h1
+
+    def light(self, lightness: float) -> Light | None:
+        """How the background's lightness moved; None where the two pictures don't show the same frame."""
+        across, down = self._scale
+        if abs(across / down - 1) > SAME_SHAPE:
+            return None
+        boxes = self.source.small_box(self.people[0]), self.edit.small_box(self.people[1])
+        return light(self.source.small[..., 0], self.edit.small[..., 0], boxes, lightness)
+
+    def _nearness(self, before: Face, after: Face) -> float:
+        alike = float(self.source.embedding(before) @ self.edit.embedding(after))
+        here, there = _place(before, self.source), _place(after, self.edit)
+        return alike - FAR * float(np.linalg.norm(here - there)) / float(np.sqrt(2))
+
+
+def _place(face: Face, view: View) -> Floats:
+    height, width = view.pixels.shape[:2]
+    return np.asarray(face.centre / np.array([width, height]), np.float32)
+
+
+def _shift(pair: Pair, limits: Limits) -> list[float]:
+    """|ΔL*| of a pair; nothing where it cannot be read."""
+    try:
+        before, after = pair.tones(limits)
+    except UnreadableError:
+        return []
+    return [abs(after.lightness - before.lightness)]

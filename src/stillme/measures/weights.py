@@ -1,0 +1,40 @@
+"""The weights that are shipped with the package: found, and checked against their SHA-256 before they are used."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from stillme.errors import SurroundingsError
+
+FOLDER = Path(__file__).parent / "weights"
+DETECTOR = "face_detection_yunet_2023mar_int8bq.onnx"
+MESH = "face_landmarks_detector.tflite"
+EMBEDDING = "face_recognition_sface_2021dec_int8bq.onnx"
+TRUNK = "lpips_alex.onnx"
+HEADS = "lpips_alex_heads.npy"
+
+
+def sums(*names: str) -> dict[str, str]:
+    """File -> the SHA-256 that it must have; part of the settings of every measure that uses it."""
+    return {name: _listed()[name] for name in names}
+
+
+def verified(name: str) -> Path:
+    """The path of a weights file whose content is what it should be."""
+    path = FOLDER / name
+    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
+    if found != _listed()[name]:
+        what = "is missing" if found == "missing" else f"has the SHA-256 {found}, not {_listed()[name]}"
+        raise SurroundingsError(
+            f"The weights file {path} {what}.",
+            "Install stillme again: pip install --force-reinstall --no-deps stillme",
+        )
+    return path
+
+
+@cache
+def _listed() -> dict[str, str]:
+    lines = (FOLDER / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    return {name: value for value, name in (line.split() for line in lines)}

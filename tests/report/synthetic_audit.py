@@ -12,6 +12,7 @@ import polars as pl
 from PIL import Image, ImageDraw
 
 from stillme.analysis.findings import Findings, analyse
+from stillme.analysis.measured import Measured
 from stillme.judges.ensemble import combine
 from stillme.protocol import Protocol
 from stillme.protocol.reader import builtin
@@ -20,6 +21,7 @@ from stillme.report.build import Context, Example, Party
 
 MODES: tuple[Rounding, ...] = ("half_even", "half_up", "toward_neutral")
 Chance = Callable[[str, str, str], float]  # editor, outcome, group of the main dimension -> planted rate
+Measure = Callable[[pl.DataFrame, pl.DataFrame], Measured]  # trials, ensemble scores -> tables of measurements
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ def audit(
     refused: float = 0.01,
     silent: float = 0.02,
     plant: bool = True,
+    measure: Measure | None = None,
 ) -> Findings:
     """Findings of an audit with the given planted rates; `broken` editors never give a picture."""
     protocol = builtin()
@@ -71,7 +74,8 @@ def audit(
         asked.filter(pl.col("planted").is_not_null()).select("trial", "outcome", "planted") if plant else None
     )
     scores: dict[str, pl.DataFrame] = {mode: _ensemble(judged, asked, mode) for mode in MODES}
-    return analyse(scores, judged.drop("neutral"), trials, protocol, preset, planted)
+    measured = measure(trials, scores[MODES[0]]) if measure else None
+    return analyse(scores, judged.drop("neutral"), trials, protocol, preset, planted, measured)
 
 
 def _trials(
@@ -166,6 +170,7 @@ def context(
     judges: tuple[Party, ...] = JUDGES,
     name: str = "Demo audit",
     examples: tuple[Example, ...] = (),
+    measured_share: float = 1.0,
 ) -> Context:
     return Context(
         name=name,
@@ -177,6 +182,7 @@ def context(
         counts={"portraits": 84, "prompts": 20, "trials": 5040},
         provenance=(("Seed", "1"), ("Cost", "0.00 USD"), ("Finished", "2026-11-15")),
         examples=examples,
+        measured_share=measured_share,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ import pytest
 from stillme.protocol.reader import builtin
 from stillme.report.build import build
 from tests.report.synthetic_audit import audit, context, examples
+from tests.report.synthetic_measures import AGE, BY, GENDER, KINDS, REFERENCE, measurements
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 SCREEN = {"width": 1280, "height": 720}
+EVERY = (*KINDS, AGE, GENDER)
+OTHERS = [group for group in builtin().groups.ids(BY) if group != REFERENCE]
 
 pytestmark = [
     pytest.mark.browser,
@@ -39,7 +43,8 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(build(audit(), context(examples=examples(2))), encoding="utf-8")
+    findings = audit(measure=measurements(kinds=EVERY, share=0.25, missed=dict.fromkeys(OTHERS, 0.3)))
+    path.write_text(build(findings, context(examples=examples(2), measured_share=0.25)), encoding="utf-8")
     return path.as_uri()
 
 
@@ -49,7 +54,10 @@ def loudest(tmp_path_factory: pytest.TempPathFactory) -> str:
     by = builtin().manifest.tables.change_by_group.by
     reference = builtin().groups.reference_group[by]
     path = tmp_path_factory.mktemp("loudest") / "report.html"
-    findings = audit(rates=lambda editor, outcome, group: 0.05 if group == reference else 0.5)
+    findings = audit(
+        rates=lambda editor, outcome, group: 0.05 if group == reference else 0.5,
+        measure=measurements(share=0.1, missed=dict.fromkeys(OTHERS, 0.5)),
+    )
     path.write_text(build(findings, context()), encoding="utf-8")
     return path.as_uri()
 
@@ -172,3 +180,27 @@ def test_print_is_light_even_for_readers_in_the_dark(browser: Any, report: str) 
     page, _ = open_page(browser, report, color_scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_noise_is_a_band_that_marks_stand_out_from(browser: Any, report: str, scheme: str) -> None:
+    page, _ = open_page(browser, report, color_scheme=scheme)
+    found = page.evaluate(
+        "(b => [getComputedStyle(b).fill, getComputedStyle(document.body).backgroundColor, b.getBBox().width > 0])"
+        "(document.querySelector('#figure-lightness .band'))"
+    )
+    assert found[0] != found[1]
+    assert found[2]
+
+
+@pytest.mark.parametrize("width", [1280, 420])
+def test_numbers_in_the_lightness_figure_do_not_touch(browser: Any, report: str, width: int) -> None:
+    page, _ = open_page(browser, report, viewport={"width": width, "height": 844})
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('#figure-lightness .number text')]"
+        ".map(t => t.getBBox()).map(b => [Math.round(b.y), b.x, b.x + b.width])"
+    )
+    assert boxes
+    boxes.sort()
+    for (y, _, right), (below, left, _) in pairwise(boxes):
+        assert y != below or right + 2 <= left

@@ -10,6 +10,7 @@ import polars as pl
 from stillme.analysis.agreement import agreement
 from stillme.analysis.contrast import contrasts
 from stillme.analysis.disparity import max_minus_min
+from stillme.analysis.measured import Measured
 from stillme.analysis.outcomes import mark
 from stillme.analysis.rates import rates
 from stillme.protocol import Protocol
@@ -27,6 +28,7 @@ class Findings:
     statuses: pl.DataFrame  # editor × group × status: how many edits ended how
     agreement: pl.DataFrame  # axis
     planted: pl.DataFrame | None  # outcome × editor × group: the planted rate beside the estimate
+    measured: Measured | None = None  # what instruments read; None where nothing was measured
 
 
 def analyse(
@@ -36,9 +38,11 @@ def analyse(
     protocol: Protocol,
     preset: str,
     planted: pl.DataFrame | None = None,
+    measured: Measured | None = None,
 ) -> Findings:
     """`scores`: rounding mode -> ensemble scores (trial × axis); `judged`: every judge's own scores;
-    `edits`: one row a trial with its status; `planted`: trial × outcome with the planted probability."""
+    `edits`: one row a trial with its status, without controls; `planted`: trial × outcome with the planted
+    probability; `measured`: the tables of the measurements, passed on as they are."""
     outcomes = protocol.rubrics.outcomes
     marked = {mode: mark(frame, outcomes) for mode, frame in scores.items()}
     main = marked[protocol.presets[preset].rounding]
@@ -56,6 +60,7 @@ def analyse(
         statuses=edits.group_by("editor", by, "status", maintain_order=True).len("edits"),
         agreement=agreement(judged),
         planted=None if planted is None else beside_planted(main, planted, by),
+        measured=measured,
     )
 
 

@@ -26,10 +26,22 @@ class Prose(Block):
 
 
 @dataclass(frozen=True)
+class Notice(Block):
+    """Something that a reader must know before the numbers."""
+
+    kind = "notice"
+    title: str
+    paragraphs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Heading(Block):
+    """`opens`: with a button that opens all folds of the section."""
+
     kind = "heading"
     id: str
     text: str
+    opens: bool = True
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from stillme.report.sections import (
     gallery,
     groups,
     judges,
+    measures,
     missing,
     outcomes,
     planted,
@@ -35,12 +36,14 @@ from stillme.report.sections import (
 
 __all__ = ["Context", "Example", "Party", "build"]
 
-_SECTIONS: tuple[Callable[[Findings, Context], Section], ...] = (
+Make = Callable[[Findings, Context], Section]
+_SECTIONS: tuple[Make, ...] = (
     summary.build,
     outcomes.build,
     groups.build,
     contrasts.build,
     gallery.build,
+    measures.build,
     planted.build,
     judges.build,
     missing.build,
@@ -53,8 +56,8 @@ _SECTIONS: tuple[Callable[[Findings, Context], Section], ...] = (
 def build(findings: Findings, context: Context) -> str:
     """The whole report as HTML text."""
     _check_editors(findings, context)
-    chosen = [make for make in _SECTIONS if make is not planted.build or findings.planted is not None]
-    sections = [make(findings, context) for make in chosen]
+    without = {make for make, has in _needed(findings) if not has}
+    sections = [make(findings, context) for make in _SECTIONS if make not in without]
     environment = _environment()
     style, script = _inline(environment, "report.css"), _inline(environment, "report.js")
     return environment.get_template("report.html").render(
@@ -67,6 +70,11 @@ def build(findings: Findings, context: Context) -> str:
         script_hash=_hash(script),
         version=stillme.__version__,
     )
+
+
+def _needed(findings: Findings) -> tuple[tuple[Make, bool], ...]:
+    """Sections that not every audit has, with whether this one has what they show."""
+    return (measures.build, findings.measured is not None), (planted.build, findings.planted is not None)
 
 
 def _check_editors(findings: Findings, context: Context) -> None:

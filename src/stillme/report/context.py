@@ -12,18 +12,24 @@ from stillme.report.numbers import SPACE
 
 @dataclass(frozen=True)
 class Party:
-    """An editor or a judge. `simulated` ones are marked wherever their name stands."""
+    """An editor or a judge. Simulated ones and instruments are marked wherever their name stands.
+
+    `mixed`: an instrument whose scores enter the ensemble; any other instrument stands beside it.
+    """
 
     id: str
     label: str
     description: str
     simulated: bool
     settings: Mapping[str, object]
+    instrument: bool = False
+    mixed: bool = False
 
     @property
     def name(self) -> str:
         """The name in running text, with its mark."""
-        return f"{self.label} (simulated)" if self.simulated else self.label
+        marks = [word for word, holds in (("simulated", self.simulated), ("instrument", self.instrument)) if holds]
+        return f"{self.label} ({', '.join(marks)})" if marks else self.label
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,10 @@ class Example:
 
 @dataclass(frozen=True)
 class Context:
-    """Everything that the findings don't hold. The order of `editors` is their order and colour everywhere."""
+    """Everything that the findings don't hold. The order of `editors` is their order and colour everywhere.
+
+    `measured_share`: which share of the edits was chosen to be measured.
+    """
 
     name: str
     preset: str
@@ -55,6 +64,7 @@ class Context:
     provenance: tuple[tuple[str, str], ...] = ()
     examples: tuple[Example, ...] = ()
     notes: tuple[str, ...] = ()
+    measured_share: float = 1.0
 
     @property
     def choices(self) -> Preset:
@@ -82,6 +92,16 @@ class Context:
     @property
     def simulated(self) -> tuple[Party, ...]:
         return tuple(party for party in (*self.editors, *self.judges) if party.simulated)
+
+    @property
+    def scoring(self) -> tuple[Party, ...]:
+        """Whose scores make the ensemble: the judges, and an instrument only where it is mixed in."""
+        return tuple(party for party in self.judges if party.mixed or not party.instrument)
+
+    @property
+    def instruments(self) -> tuple[Party, ...]:
+        """Instruments that stand beside the ensemble."""
+        return tuple(party for party in self.judges if party.instrument and not party.mixed)
 
     @property
     def contrasted(self) -> tuple[str, str]:

@@ -1,12 +1,14 @@
 """The one figure helper: our own inline SVG, readable without colour, with title, description and data link.
 
 A forest plot: one line a group and series (dot and whisker), the numbers printed beside it, and, where a value
-was planted, a ring at that value. Series differ by number, shape and colour, always in this order.
+was planted, a ring at that value. Series differ by number, shape and colour, always in this order. What is plotted
+is a `Quantity`: shares of edits, or changes around zero with a band in which nothing can be told from noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -14,7 +16,7 @@ import polars as pl
 from markupsafe import Markup, escape
 
 from stillme.report.blocks import Block, Data, data
-from stillme.report.numbers import DASH, INTERVAL, bracket, known, of, percent
+from stillme.report.numbers import DASH, INTERVAL, bracket, known, of, percent, plural, signed, span
 from stillme.report.tables import NOTHING_JUDGED, Row
 
 DRAWN = ("hits", "judged", "rate", "low", "high")  # what a forest plot shows of a row of `analysis.rates`
@@ -30,7 +32,67 @@ _SHAPES = (  # relative to the mark's centre, so that one path draws all marks o
     "m-6 0l3-5h6l3 5l-3 5h-6z",
 )
 _WIDTH, _LEFT, _RIGHT, _LINE, _GAP, _TOP = 760, 150, 225, 17, 11, 12
-_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What the marks show: the column of the estimate, how numbers are written, and the axis.
+
+    `ends`: where the axis starts and where it may end at most; None where the values decide. `places`: how far
+    from the right edge the estimate and its interval end.
+    """
+
+    column: str
+    unit: str
+    write: Callable[[float | None], str]
+    spread: Callable[[float | None, float | None], str]
+    tick: Callable[[float], str]
+    counts: Callable[[Row], str]
+    nothing: str
+    steps: tuple[float, ...]
+    ends: tuple[float | None, float | None]
+    places: tuple[int, int] = (155, 65)
+
+    def of(self, row: Row | None) -> float | None:
+        """The estimate, or none where there is none."""
+        return row[self.column] if row is not None and known(row[self.column]) else None
+
+    def step(self, width: float) -> float:
+        """The smallest step that cuts the axis into at most five parts."""
+        return next((step for step in self.steps if width / step <= 5), self.steps[-1])
+
+
+SHARES = Quantity(
+    "rate",
+    f"% of judged edits, {INTERVAL}",
+    percent,
+    bracket,
+    lambda tick: f"{tick * 100:.0f}",
+    lambda row: of(row["hits"], row["judged"]),
+    NOTHING_JUDGED,
+    (0.01, 0.02, 0.05, 0.1, 0.2, 0.25),
+    (0.0, 1.0),
+)
+LIGHTNESS = Quantity(
+    "mean",
+    f"ΔL*, {INTERVAL}: darker to the left, lighter to the right",
+    signed,
+    span,
+    lambda tick: signed(tick, 1),
+    lambda row: plural(row["persons"], "persons"),
+    "no edit could be read",
+    (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0),
+    (None, None),
+    (182, 73),
+)
+
+
+@dataclass(frozen=True)
+class Band:
+    """Values this far from zero, or nearer, mean nothing; `meaning` says so in the legend."""
+
+    half: float
+    meaning: str
 
 
 @dataclass(frozen=True)
@@ -41,17 +103,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Line:
-    """One mark of a forest plot: a row of `analysis.rates` (or none), and the planted value if there is one."""
+    """One mark of a forest plot: a row with the estimate, low and high (or none), and the planted value if any."""
 
     group: str
     series: int
     row: Row | None
     planted: float | None = None
-
-    @property
-    def rate(self) -> float | None:
-        """The estimate, or none where nothing was judged."""
-        return self.row["rate"] if self.row is not None and known(self.row["rate"]) else None
 
 
 @dataclass(frozen=True)
@@ -80,10 +137,12 @@ def forest(
     series: Sequence[Series],
     lines: Sequence[Line],
     numbers: pl.DataFrame,
+    quantity: Quantity = SHARES,
+    band: Band | None = None,
 ) -> Figure:
     """Lines in the order of `groups`, then of `series`. `groups` and series names are shown as given."""
-    alternative = " ".join(_described(series, lines))
-    plot = _Plot(tuple(groups), tuple(series), tuple(lines), _upper(lines))
+    alternative = " ".join(_described(series, lines, quantity))
+    plot = _Plot(tuple(groups), tuple(series), tuple(lines), quantity, *_ends(lines, quantity, band), band)
     body = Markup("").join(plot.parts())
     names = [_tag("title", title, id=f"{id}-title"), _tag("desc", alternative, id=f"{id}-desc")]
     svg = _tag(
@@ -96,31 +155,33 @@ def forest(
     return Figure(id, title, alternative, svg, data(id, numbers))
 
 
-def _described(series: Sequence[Series], lines: Sequence[Line]) -> Iterator[str]:
+def _described(series: Sequence[Series], lines: Sequence[Line], quantity: Quantity) -> Iterator[str]:
     """The text alternative: each series' lowest and highest group."""
     for place, one in enumerate(series):
-        found = [(line.rate, line.group) for line in lines if line.series == place and line.rate is not None]
+        values = [(quantity.of(line.row), line.group) for line in lines if line.series == place]
+        found = [(value, group) for value, group in values if value is not None]
         if not found:
-            yield f"{one.name}: {NOTHING_JUDGED}."
+            yield f"{one.name}: {quantity.nothing}."
             continue
         low, high = min(found, key=itemgetter(0)), max(found, key=itemgetter(0))
-        yield f"{one.name}: from {percent(low[0])} ({low[1]}) to {percent(high[0])} ({high[1]})."
+        yield f"{one.name}: from {quantity.write(low[0])} ({low[1]}) to {quantity.write(high[0])} ({high[1]})."
 
 
-def _upper(lines: Sequence[Line]) -> float:
-    """The end of the axis: the highest value shown, rounded up to a whole step."""
-    highest = max((value for line in lines for value in _values(line)), default=0.0)
-    step = _step(highest)
-    return min(1.0, step * max(1, -(-highest // step)))
+def _ends(lines: Sequence[Line], quantity: Quantity, band: Band | None) -> tuple[float, float]:
+    """The ends of the axis: all values shown, zero among them, rounded outwards to whole steps."""
+    half = band.half if band else 0.0
+    values = [-half, half, *(value for line in lines for value in _values(line, quantity))]
+    first, last = quantity.ends
+    low, high = min(values) if first is None else first, max(values)
+    step = quantity.step(high - low)
+    upper = step * max(1, math.ceil(round(high / step, 9)))
+    return step * math.floor(round(low / step, 9)), upper if last is None else min(last, upper)
 
 
-def _values(line: Line) -> Iterator[float]:
-    shown = (line.row["rate"], line.row["high"], line.planted) if line.row is not None else (line.planted,)
+def _values(line: Line, quantity: Quantity) -> Iterator[float]:
+    row = line.row
+    shown = (row[quantity.column], row["low"], row["high"], line.planted) if row is not None else (line.planted,)
     return (value for value in shown if value is not None and known(value))
-
-
-def _step(highest: float) -> float:
-    return next((step for step in _STEPS if highest / step <= 5), _STEPS[-1])
 
 
 @dataclass(frozen=True)
@@ -130,11 +191,14 @@ class _Plot:
     groups: tuple[str, ...]
     series: tuple[Series, ...]
     lines: tuple[Line, ...]
+    quantity: Quantity
+    lower: float
     upper: float
+    band: Band | None = None
 
     @property
     def top(self) -> int:
-        rows = len(self.series) + bool(self._planted)
+        rows = len(self.series) + bool(self._planted) + (self.band is not None)
         return _TOP + rows * 19 + 8
 
     @property
@@ -150,7 +214,8 @@ class _Plot:
         return self.bottom + 40
 
     def x(self, value: float) -> float:
-        return round(_LEFT + value / self.upper * (_WIDTH - _LEFT - _RIGHT), 1)
+        share = (value - self.lower) / (self.upper - self.lower)
+        return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
 
     def y(self, line: Line) -> float:
         return (
@@ -158,11 +223,12 @@ class _Plot:
         )
 
     def parts(self) -> Iterator[Markup]:
+        yield from self.shade()
         yield from self.axis()
         yield from self.legend()
         yield _group("group", self.names())
         yield _group("key", (_text(line.series + 1, _LEFT - 12, self.y(line)) for line in self.lines))
-        yield _group("number", (number for line in self.lines for number in _beside(line, self.y(line))))
+        yield _group("number", (number for line in self.lines for number in self.beside(line)))
         yield _path("planted", "".join(_ring(self.x(value), self.y(line)) for value, line in self._planted))
         yield _path("whisker", "".join(map(self.whisker, self.lines)))
         for place in range(len(self.series)):
@@ -187,20 +253,31 @@ class _Plot:
             yield _path("planted", _ring(22, y))
             yield _text("planted rate: the truth that the interval should cover", 36, y)
 
+    def shade(self) -> Iterator[Markup]:
+        """The band, behind everything else, with its line in the legend."""
+        if self.band is None:
+            return
+        y, half = _TOP + (len(self.series) + bool(self._planted)) * 19, self.band.half
+        yield _path("band", _box(self.x(-half), self.top, self.x(half), self.bottom) + _box(14, y - 6, 30, y + 6))
+        yield _text(_short(self.band.meaning, 100), 36, y)
+
     def axis(self) -> Iterator[Markup]:
-        step = _step(self.upper)
-        ticks = [place * step for place in range(round(self.upper / step) + 1)]
+        step = self.quantity.step(self.upper - self.lower)
+        ticks = [self.lower + place * step for place in range(round((self.upper - self.lower) / step) + 1)]
         rules = [self.top + place * self.group_height for place in range(len(self.groups) + 1)]
         yield _path("grid", "".join(f"M{self.x(tick)} {self.top}V{self.bottom + 4}" for tick in ticks))
         yield _path("rule", "".join(f"M0 {y}H{_WIDTH}" for y in rules))
-        labels = [_text(f"{tick * 100:.0f}", self.x(tick), self.bottom + 14) for tick in ticks]
-        unit = _text(f"% of judged edits, {INTERVAL}", (_LEFT + _WIDTH - _RIGHT) / 2, self.bottom + 31)
+        if self.lower < 0:
+            yield _path("zero", f"M{self.x(0)} {self.top}V{self.bottom + 4}")
+        labels = [_text(self.quantity.tick(tick), self.x(tick), self.bottom + 14) for tick in ticks]
+        unit = _text(self.quantity.unit, (_LEFT + _WIDTH - _RIGHT) / 2, self.bottom + 31)
         yield _group("tick", [*labels, unit])
 
     def marks(self, place: int) -> Iterator[str]:
         for line in self.lines:
-            if line.series == place and line.rate is not None:
-                yield f"M{self.x(line.rate)} {self.y(line):g}{shape(place)}"
+            value = self.quantity.of(line.row)
+            if line.series == place and value is not None:
+                yield f"M{self.x(value)} {self.y(line):g}{shape(place)}"
 
     def whisker(self, line: Line) -> str:
         if line.row is None or not known(line.row["low"]):
@@ -208,20 +285,25 @@ class _Plot:
         low, high, y = self.x(line.row["low"]), self.x(line.row["high"]), self.y(line)
         return f"M{low} {y:g}H{high}M{low} {y - 3:g}v6M{high} {y - 3:g}v6"
 
+    def beside(self, line: Line) -> Iterator[Markup]:
+        """The numbers of one line, printed in three columns."""
+        row, y = line.row, self.y(line)
+        value = self.quantity.of(row)
+        if row is None or value is None:
+            yield _text(f"{DASH} {self.quantity.nothing}", _WIDTH, y)
+            return
+        spread = self.quantity.spread(row["low"], row["high"]) if known(row["low"]) else "no interval"
+        yield _text(self.quantity.write(value), _WIDTH - self.quantity.places[0], y)
+        yield _text(spread, _WIDTH - self.quantity.places[1], y)
+        yield _text(self.quantity.counts(row), _WIDTH, y)
+
 
 def _ring(x: float, y: float) -> str:
     return f"M{x} {y:g}m-8 0a8 8 0 1 0 16 0a8 8 0 1 0-16 0z"
 
 
-def _beside(line: Line, y: float) -> Iterator[Markup]:
-    """The numbers of one line, printed in the figure in three columns."""
-    row = line.row
-    if row is None or not known(row["rate"]):
-        yield _text(f"{DASH} {NOTHING_JUDGED}", _WIDTH, y)
-        return
-    yield _text(percent(row["rate"]), _WIDTH - 155, y)
-    yield _text(bracket(row["low"], row["high"]) if known(row["low"]) else "no interval", _WIDTH - 65, y)
-    yield _text(of(row["hits"], row["judged"]), _WIDTH, y)
+def _box(left: float, top: float, right: float, bottom: float) -> str:
+    return f"M{left:g} {top:g}H{right:g}V{bottom:g}H{left:g}z"
 
 
 def _text(content: object, x: float, y: float) -> Markup:

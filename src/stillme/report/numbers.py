@@ -29,6 +29,16 @@ def decimal(value: float | None, digits: int = 1) -> str:
     return MINUS + text if value < 0 and float(text.replace(",", "")) else text
 
 
+def signed(value: float | None, digits: int = 2) -> str:
+    """A change, with its sign; what is printed as zero has none.
+
+    >>> signed(1.5), signed(-0.251), signed(-0.004), signed(None)
+    ('+1.50', '−0.25', '0.00', '–')
+    """
+    text = decimal(value, digits)
+    return f"+{text}" if value is not None and value > 0 and float(text.replace(",", "")) else text
+
+
 def percent(share: float | None) -> str:
     r"""A share with one decimal; only none is 0.0 % and only all is 100.0 %.
 
@@ -49,6 +59,15 @@ def points(share: float | None) -> str:
 
 def bracket(low: float | None, high: float | None) -> str:
     return f"[{points(low)}, {points(high)}]"
+
+
+def span(low: float | None, high: float | None, digits: int = 2) -> str:
+    """An interval of changes.
+
+    >>> span(-0.5, 1.25)
+    '[−0.50, +1.25]'
+    """
+    return f"[{signed(low, digits)}, {signed(high, digits)}]"
 
 
 def between(low: float | None, high: float | None) -> str:
@@ -92,3 +111,8 @@ def plural(number: int, noun: str) -> str:
 def lowered(label: str) -> str:
     """A label inside a sentence; abbreviations keep their capitals."""
     return label[:1].lower() + label[1:] if label[1:2].islower() else label
+
+
+def capital(text: str) -> str:
+    """A sentence's first letter; the rest stays as it is."""
+    return text[:1].upper() + text[1:]

@@ -18,6 +18,7 @@ from stillme.report.lookup import Row, basis, by_key, per_editor, rows
 from stillme.report.numbers import (
     INTERVAL,
     between,
+    capital,
     count,
     known,
     listed,
@@ -28,6 +29,7 @@ from stillme.report.numbers import (
 )
 
 SHOWN_BELOW = 0.05
+_NO_RATINGS = "Human ratings are not part of this report."
 NOT_SHOWN = "no difference between groups was shown (that is not evidence of none)"
 
 
@@ -60,7 +62,7 @@ def audited(context: Context) -> tuple[str, ...]:
     """What was audited, by whom, under which rules."""
     named = ("editors", "judges")  # told by name
     counts = listed([plural(number, what) for what, number in context.counts.items() if what not in named])
-    judges = listed([judge.name for judge in context.judges])
+    judges = listed([judge.name for judge in context.scoring])
     return _some(
         f"{plural(len(context.editors), 'editors')}: {listed([e.name for e in context.editors])}.",
         counts and f"{counts}.",
@@ -102,7 +104,7 @@ def found(findings: Findings, context: Context) -> tuple[Found, ...]:
 def nothing_shown(quiet: tuple[Found, ...]) -> str:
     """Several editors without a shown difference, in one sentence; empty when there are none."""
     names = listed([one.editor.name for one in quiet])
-    return f"{_capital(NOT_SHOWN)} for {names}; the contrasts have the intervals." if quiet else ""
+    return f"{capital(NOT_SHOWN)} for {names}; the contrasts have the intervals." if quiet else ""
 
 
 def _found(editor: Party, said: tuple[Verdict, ...], findings: Findings, context: Context) -> Found:
@@ -113,7 +115,7 @@ def _found(editor: Party, said: tuple[Verdict, ...], findings: Findings, context
     not_shown = [verdict.brief for verdict in said if verdict.shown is False]
     unknown = [verdict.brief for verdict in said if verdict.shown is None]
     rest = _some(
-        not_shown and f"{_capital(NOT_SHOWN)} for {listed(not_shown)}.",
+        not_shown and f"{capital(NOT_SHOWN)} for {listed(not_shown)}.",
         unknown and f"Could not be compared: {listed(unknown)}.",
     )
     return Found(editor, overall, shown, rest)
@@ -248,8 +250,16 @@ def missing(findings: Findings, context: Context) -> tuple[str, ...]:
     return _some(
         _without_picture(findings),
         _without_score(findings, context),
-        "Human ratings and picture measurements are not part of this report.",
+        _not_measured(findings),
     )
+
+
+def _not_measured(findings: Findings) -> str:
+    if findings.measured is None:
+        return "Human ratings and picture measurements are not part of this report."
+    if findings.measured.coverage["warns"].any():
+        return f"Instruments miss some groups more often (see Measurements). {_NO_RATINGS}"
+    return _NO_RATINGS
 
 
 def _without_picture(findings: Findings) -> str:
@@ -306,10 +316,6 @@ def _most_missing(frame: pl.DataFrame, by: str, context: Context) -> tuple[str, 
     shares = grouped.agg((pl.col("missing").sum() / pl.col("asked").sum()).alias("share"))
     name, share = shares.sort("share", descending=True, maintain_order=True).row(0)
     return str(name), float(share)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _some(*texts: str | list[str]) -> tuple[str, ...]:

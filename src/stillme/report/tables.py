@@ -12,11 +12,25 @@ from typing import Any
 import polars as pl
 
 from stillme.report.blocks import Block, Data, data
-from stillme.report.numbers import DASH, bracket, count, decimal, known, of, p_value, percent, points
+from stillme.report.numbers import (
+    DASH,
+    bracket,
+    count,
+    decimal,
+    known,
+    of,
+    p_value,
+    percent,
+    plural,
+    points,
+    signed,
+    span,
+)
 
 Row = Mapping[str, Any]
 NOTHING_JUDGED = "no judged edit"
 ONE_PERSON = "one person: no interval"
+NOTHING_READ = "no edit could be read"
 
 
 @dataclass(frozen=True)
@@ -100,7 +114,7 @@ def tally(label: str, key: str, why: str = "not counted") -> Column:
     return Column(label, read)
 
 
-def share(label: str, part: str, whole: str) -> Column:
+def share(label: str, part: str, whole: str, note: str = "") -> Column:
     """Part ÷ whole in percent, with both counts beneath it."""
 
     def read(row: Row) -> Cell:
@@ -109,7 +123,7 @@ def share(label: str, part: str, whole: str) -> Column:
             return absent(f"nothing to divide by: {whole} is 0")
         return Cell(percent(part_ / whole_), part_ / whole_, (of(part_, whole_),))
 
-    return Column(label, read)
+    return Column(label, read, note=note)
 
 
 def proportion(label: str, key: str, of_: str, why: str, unit: str) -> Column:
@@ -126,16 +140,28 @@ def percentage(label: str, key: str, why: str) -> Column:
     """A share that was set, not counted, and so has no denominator."""
 
     def read(row: Row) -> Cell:
-        return Cell(percent(row[key]), row[key]) if known(row[key]) else absent(why)
+        found = row.get(key)
+        return Cell(percent(found), found) if known(found) else absent(why)
 
     return Column(label, read)
 
 
-def value(label: str, key: str, why: str, digits: int = 2) -> Column:
+def value(label: str, key: str, why: str, digits: int = 2, note: str = "") -> Column:
     def read(row: Row) -> Cell:
-        return Cell(decimal(row[key], digits), row[key]) if known(row[key]) else absent(why)
+        found = row.get(key)
+        return Cell(decimal(found, digits), found) if known(found) else absent(why)
 
-    return Column(label, read)
+    return Column(label, read, note=note)
+
+
+def change(label: str, key: str, why: str, digits: int = 2, note: str = "") -> Column:
+    """A number with its sign."""
+
+    def read(row: Row) -> Cell:
+        found = row.get(key)
+        return Cell(signed(found, digits), found) if known(found) else absent(why)
+
+    return Column(label, read, note=note)
 
 
 def probability(label: str, key: str, why: str) -> Column:
@@ -179,3 +205,43 @@ def rate_cell(row: Row, nominal: bool = False) -> Cell:
     asked = f"{of(row['hits'], row['asked'])} asked"
     small = (asked, f"judged {percent(row['rate'])}", spread, judged)
     return Cell(percent(row["nominal_rate"]), row["nominal_rate"], small)
+
+
+def mean(
+    label: str, pick: Callable[[Row], Row | None], digits: int = 2, note: str = "", why: str = NOTHING_READ
+) -> Column:
+    """A mean change with its interval, persons and edits; `pick` finds the row of `analysis.means` to show."""
+
+    def read(row: Row) -> Cell:
+        found = pick(row)
+        return absent(why) if found is None else mean_cell(found, digits)
+
+    return Column(label, read, note=note)
+
+
+def mean_cell(row: Row, digits: int = 2) -> Cell:
+    if not known(row["mean"]):
+        return absent(f"{NOTHING_READ} of {count(row['asked'])} asked")
+    spread = span(row["low"], row["high"], digits) if known(row["low"]) else ONE_PERSON
+    counts = (plural(row["persons"], "persons"), f"{of(row['read'], row['asked'])} edits")
+    return Cell(signed(row["mean"], digits), row["mean"], (spread, *counts))
+
+
+def counted(
+    label: str,
+    pick: Callable[[Row], Row | None],
+    part: str,
+    whole: str,
+    note: str = "",
+    why: str = NOTHING_READ,
+) -> Column:
+    """A share of measured edits with its interval; `part` and `whole` name the counts beneath it."""
+
+    def read(row: Row) -> Cell:
+        found = pick(row)
+        if found is None or not known(found["rate"]):
+            return absent(why)
+        spread = bracket(found["low"], found["high"]) if known(found["low"]) else ONE_PERSON
+        return Cell(percent(found["rate"]), found["rate"], (spread, of(found[part], found[whole])))
+
+    return Column(label, read, note=note)

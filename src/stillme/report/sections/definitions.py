@@ -9,7 +9,7 @@ from stillme.analysis.findings import Findings
 from stillme.protocol.schema import Outcome
 from stillme.report.blocks import Fold, Section, bullets
 from stillme.report.context import Context
-from stillme.report.numbers import DASH, INTERVAL
+from stillme.report.numbers import DASH, INTERVAL, listed, lowered, signed
 from stillme.report.tables import Table, table, words
 
 _ROUNDING = {
@@ -28,7 +28,7 @@ def build(findings: Findings, context: Context) -> Section:
             _outcomes(context),
             Fold("The scales that judges use", f"{len(context.protocol.axes)} axes", (_axes(context),)),
             _presets(context),
-            bullets(_statistics()),
+            bullets([*_statistics(), *_measured(findings, context)]),
         ),
     )
 
@@ -45,6 +45,23 @@ def _statistics() -> list[str]:
         "One judge: scores that rest on one judge because the other gave none. Flagged: judges more than a point "
         "apart; the primary judge’s score stands.",
         "Groups are how annotators perceived the person in the source portrait.",
+    ]
+
+
+def _measured(findings: Findings, context: Context) -> list[str]:
+    """How figures of instruments become means and scores; nothing where nothing was measured."""
+    rules = context.protocol.measures
+    if findings.measured is None or rules is None:
+        return []
+    skin, success = (
+        lowered(context.protocol.axes[part.axis].label) for part in (rules.skin_tone, rules.no_change)
+    )
+    cuts = listed([signed(cut, 1) for cut in rules.skin_tone.cut_points])
+    return [
+        f"Measured mean: the mean of persons’ own means, with Student’s {INTERVAL} over persons. With one person "
+        "there is none.",
+        f"Instrument’s scores: {skin} by the cut points {cuts} of ΔL*; {success} {rules.no_change.score} where "
+        "nothing changed, and missing elsewhere: pixels do not say how good an edit is.",
     ]
 
 

@@ -29,12 +29,23 @@ def build(findings: Findings, context: Context) -> Section:
 
 
 def _who(context: Context) -> str:
-    names = listed([judge.name for judge in context.judges])
+    names = listed([judge.name for judge in context.scoring])
     told = listed([f"perceived {dimension}" for dimension in context.choices.disclose])
     disclosed = (
         f"They were told the source person’s {told}." if told else "They were told nothing about the person."
     )
-    return f"{names or 'No judge'} scored the edits. {disclosed} The first is the primary judge."
+    return (
+        f"{names or 'No judge'} scored the edits. {disclosed} The first is the primary judge.{_measuring(context)}"
+    )
+
+
+def _measuring(context: Context) -> str:
+    """Who measured beside the judges, or that a measurement is one of the scores."""
+    if context.instruments:
+        names = listed([party.name for party in context.instruments])
+        return f" {names} measured beside them and is in no score, rate or agreement of the judges."
+    mixed = [party.name for party in context.scoring if party.instrument]
+    return f" {listed(mixed)} measures instead of judging; the audit mixes its scores in." if mixed else ""
 
 
 def _agreement(findings: Findings, context: Context) -> Table:

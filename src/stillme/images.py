@@ -1,22 +1,41 @@
-"""Images: open, verify, encode. The only place that knows image formats."""
+"""Images: open, verify, show as a viewer would, encode. The only place that knows image formats.
+
+Levels are sRGB. A picture that carries another colour profile is converted; one that carries none, or a broken
+one, is taken to be sRGB, as editors write it.
+"""
 
 from __future__ import annotations
 
 import io
+import itertools
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageCms, UnidentifiedImageError
 
 LARGEST_PIXELS = 64_000_000
 _EXTENSIONS = {"JPEG": "jpg", "PNG": "png", "WEBP": "webp"}
 
 Pixels = NDArray[np.uint8]
 
-# Our own limit is lower and is an error; Pillow's warning would only be printed twice.
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+ORIENTATION = 0x0112  # EXIF's
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_SPACES = {"RGB": "RGB ", "L": "GRAY", "CMYK": "CMYK"}  # mode -> a colour profile's name for it
+_SAME = 2  # levels: a profile that moves no colour further is sRGB under any name
+
+# What is wrong with an image is an error here, or of no account (broken EXIF); Pillow's own limit is above ours.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 class BadImageError(ValueError):
@@ -46,13 +65,13 @@ def inspect(content: bytes) -> Facts:
 
 
 def _is_flat(image: Image.Image) -> bool:
-    bands = image.convert("RGB").getextrema()
+    bands = _over_white(_eight_bits(image)).getextrema()
     return all(isinstance(band, tuple) and band[0] == band[1] for band in bands)
 
 
 def pixels(content: bytes) -> Pixels:
-    """The picture as a viewer would show it: upright, RGB."""
-    return np.asarray(ImageOps.exif_transpose(_open(content)).convert("RGB"))
+    """The picture as a viewer would show it: its first frame, upright, over white, as 8-bit sRGB."""
+    return np.asarray(_shown(content))
 
 
 def encode(picture: Pixels, quality: int = 90, comment: str = "") -> bytes:
@@ -73,10 +92,10 @@ def comment(content: bytes) -> str:
 
 def thumbnail(content: bytes, side: int, quality: int = 80) -> bytes:
     """A small WebP of the whole picture, undistorted."""
-    image = ImageOps.exif_transpose(_open(content)).convert("RGB")
+    image = _shown(content)
     image.thumbnail((side, side), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
-    image.save(buffer, "WEBP", quality=quality, method=4)
+    image.save(buffer, "WEBP", quality=quality, method=4, icc_profile=None)
     return buffer.getvalue()
 
 
@@ -95,6 +114,70 @@ def _open(content: bytes) -> Image.Image:
     except Exception as error:
         raise BadImageError(f"cannot be decoded: {error}") from None
     return image
+
+
+def _shown(content: bytes) -> Image.Image:
+    image = _open(content)
+    profile = image.info.get("icc_profile")
+    try:
+        return _over_white(_eight_bits(_upright(image)), profile if isinstance(profile, bytes) else b"")
+    except Exception as error:
+        raise BadImageError(f"cannot be decoded: {error}") from None
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Pillow would cut levels above 255 off instead of scaling them."""
+    if not image.mode.startswith("I"):
+        return image
+    levels = np.clip(np.asarray(image, np.int64), 0, 65535)
+    return Image.fromarray(((levels + 128) // 257).astype(np.uint8))
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        turned = _UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # EXIF that cannot be read says nothing
+        turned = None
+    return image if turned is None else image.transpose(turned)
+
+
+def _over_white(image: Image.Image, profile: bytes = b"") -> Image.Image:
+    """RGB without transparency."""
+    if not image.has_transparency_data:
+        return _in_srgb(image, profile)
+    whole = image.convert("RGBA")
+    sheet = Image.new("RGB", image.size, "white")
+    sheet.paste(_in_srgb(whole, profile), mask=whole.getchannel("A"))
+    return sheet
+
+
+def _in_srgb(image: Image.Image, profile: bytes) -> Image.Image:
+    plain = image if image.mode in _SPACES else image.convert("L" if image.mode == "1" else "RGB")
+    transform = _transform(profile, plain.mode) if profile else None
+    return plain.convert("RGB") if transform is None else transform.apply(plain)
+
+
+@lru_cache(maxsize=8)
+def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
+    """From a profile's colours to sRGB; None where it is broken, for other bands than these, or sRGB itself."""
+    try:
+        own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        if own.profile.xcolor_space != _SPACES[mode]:
+            return None
+        srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB"))
+        found = ImageCms.ImageCmsTransform(own, srgb, mode, "RGB")
+        return found if _moves(found, mode) else None
+    except Exception:  # a broken profile, or a Pillow without LittleCMS
+        return None
+
+
+def _moves(transform: ImageCms.ImageCmsTransform, mode: str) -> bool:
+    """Whether some colour comes out otherwise than it would without the profile."""
+    bands = len(Image.new(mode, (1, 1)).getbands())
+    grid = np.array(list(itertools.product(range(0, 256, 51), repeat=bands)), np.uint8)
+    shades = Image.frombytes(mode, (len(grid), 1), grid.tobytes())
+    apart = np.asarray(transform.apply(shades), np.int16) - np.asarray(shades.convert("RGB"), np.int16)
+    return bool(np.abs(apart).max() > _SAME)
 
 
 def black(side: int) -> Pixels:

@@ -1,6 +1,6 @@
 """The audit, told once:
 
-    sources ──▶ portraits ──▶ plan ──▶ edit ──▶ judge ──▶ analyse ──▶ report
+    sources ──▶ portraits ──▶ plan ──▶ edit ──▶ measure ──▶ judge ──▶ analyse ──▶ report
 
 Each step does what is still missing and nothing else, so a second run of anything is a resume. A step never
 changes an earlier step's rows. Nothing after the frames touches the database.
@@ -17,6 +17,8 @@ from typing import Any
 from stillme import design as designs
 from stillme import edit as editing
 from stillme import judge as judging
+from stillme import measure as measuring
+from stillme import plan as planning
 from stillme.config import Config, check_keys
 from stillme.design import Design
 from stillme.engine.local import INTERRUPTED, Stop
@@ -41,6 +43,7 @@ def run(config: Config, progress: Progress) -> Path:
         purse = Purse(config, held.spent_usd())
         purse.check(stop)
         editing.edit(held, design, progress, stop, purse)
+        measuring.measure(held, design, progress, stop)
         judging.judge(held, design, progress, stop, purse)
         if stop.reason == INTERRUPTED:
             raise KeyboardInterrupt
@@ -98,10 +101,12 @@ def report(held: Run, design: Design, progress: Progress) -> Path:
 def _raise_if_incomplete(held: Run, design: Design, stop: Stop, purse: Purse) -> None:
     edits = len(editing.missing(held, design))
     verdicts = len(judging.missing(held, design)[0])
-    if edits or verdicts:
+    measurements = measuring.count(measuring.missing(held, design)[0])
+    if edits or verdicts or measurements:
         why = stop.reason or ("the edit budget is reached" if purse.edits_left else "some calls failed")
+        left = f"edits missing: {edits:,}, verdicts missing: {verdicts:,}, measurements missing: {measurements:,}"
         raise IncompleteError(
-            f"The audit is incomplete (edits missing: {edits:,}, verdicts missing: {verdicts:,}) because {why}.",
+            f"The audit is incomplete ({left}) because {why}.",
             f"Everything done is kept in {held.path}; run the same command again to go on.",
         )
 
@@ -114,8 +119,11 @@ class Outlook:
     prompts: int
     editors: int
     trials: int
+    controls: int
     edits_done: int
     edits_missing: int
+    measurements_done: int
+    measurements_missing: int
     verdicts_done: int
     verdicts_missing: int
     cost_usd: float
@@ -127,23 +135,31 @@ def look_ahead(config: Config) -> Outlook:
     check_keys(config)
     portraits = [p for prepared in config.sources.values() for p, _ in prepared.make().portraits()]
     design = designs.make(config, portraits)
-    edits = design.distinct_edits()
     done = _already(config, design)
-    todo = [trial.editor for trial in edits if trial.edit not in done.edits]
-    verdicts = done.verdicts_missing + len(todo) * len(set(design.judges.values()))
-    editors, judges = config.editors, config.judges.values()
-    cost = sum(editors[name].price_usd for name in todo) + verdicts * _mean([j.price_usd for j in judges])
-    seconds = sum(editors[name].seconds for name in todo) + verdicts * _mean([j.seconds for j in judges])
+    todo = [trial for trial in design.distinct_edits() if trial.edit not in done.edits]
+    judged = [trial for trial in todo if trial.experiment != planning.CONTROLS]
+    verdicts = done.verdicts_missing + len(judged) * len(set(design.judges.values()))
+    chosen = {trial.edit for trial in measuring.measured(design)}
+    measurements = done.measurements_missing + sum(t.edit in chosen for t in todo) * len(design.measures)
+    edits = [config.editor(trial.editor) for trial in todo]
+    judges = [config.judges[name] for name in design.judges]
+    measures = config.measures.values()
+    seconds = sum(one.seconds for one in edits) + verdicts * _mean([j.seconds for j in judges])
+    seconds += measurements * _mean([m.seconds for m in measures])
+    controls = sum(trial.experiment == planning.CONTROLS for trial in design.trials)
     return Outlook(
         portraits=len(portraits),
-        prompts=len({trial.prompt for trial in design.trials}),
-        editors=len(editors),
-        trials=len(design.trials),
-        edits_done=len(edits) - len(todo),
+        prompts=len({t.prompt for t in design.trials if t.experiment != planning.CONTROLS}),
+        editors=len(config.editors),
+        trials=len(design.trials) - controls,
+        controls=controls,
+        edits_done=len(design.distinct_edits()) - len(todo),
         edits_missing=len(todo),
+        measurements_done=done.measurements,
+        measurements_missing=measurements,
         verdicts_done=done.verdicts,
         verdicts_missing=verdicts,
-        cost_usd=cost,
+        cost_usd=sum(one.price_usd for one in edits) + verdicts * _mean([j.price_usd for j in judges]),
         seconds=seconds / config.audit.engine.threads,
     )
 
@@ -155,6 +171,8 @@ class _Done:
     edits: frozenset[str] = frozenset()
     verdicts: int = 0
     verdicts_missing: int = 0
+    measurements: int = 0
+    measurements_missing: int = 0
 
 
 def _already(config: Config, design: Design) -> _Done:
@@ -163,7 +181,9 @@ def _already(config: Config, design: Design) -> _Done:
     with Run.look(config.run) as seen:
         seen.expect(config.protocol)
         todo, done = judging.missing(seen, design)
-        return _Done(frozenset(seen.keys("edit")), done, len(todo))
+        unmeasured, measured = measuring.missing(seen, design)
+        left = measuring.count(unmeasured)
+        return _Done(frozenset(seen.keys("edit")), done, len(todo), measured, left)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -176,14 +196,19 @@ def status(path: Path) -> dict[str, Any]:
         design = designs.recall(seen)
         verdicts = judging.standing(seen, design)
         todo, done = judging.missing(seen, design)
+        unmeasured, _ = measuring.missing(seen, design)
+        measured = measuring.standing(seen, design)
         return {
             "run": str(path),
             "name": design.config.audit.name,
             "protocol": design.config.protocol.name,
             "preset": design.config.audit.preset,
-            "trials": len(design.trials),
+            "trials": sum(trial.experiment != planning.CONTROLS for trial in design.trials),
+            "controls": sum(trial.experiment == planning.CONTROLS for trial in design.trials),
             "edits": dict(sorted(editing.standing(seen, design).items())),
             "edits_missing": len(editing.missing(seen, design)),
+            "measurements": {name: dict(sorted(counts.items())) for name, counts in measured.items()},
+            "measurements_missing": measuring.count(unmeasured),
             "verdicts": {judge: dict(sorted(counts.items())) for judge, counts in verdicts.items()},
             "verdicts_done": done,
             "verdicts_missing": len(todo),

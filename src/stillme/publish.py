@@ -6,29 +6,32 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import polars as pl
 
 from stillme import images
-from stillme import judge as judging
 from stillme.analysis.findings import Findings, analyse
+from stillme.analysis.measured import Measured, measure_findings
 from stillme.analysis.outcomes import mark
 from stillme.backends import Prepared
-from stillme.config import Row
+from stillme.config import JudgeRow, Row
 from stillme.design import Design
 from stillme.errors import InputError, disk
-from stillme.judges.ensemble import combine
+from stillme.judges import instrument
 from stillme.ledger import Run, frames
 from stillme.ledger.state import mark_of
-from stillme.protocol.schema import Rounding
-from stillme.records import Status, canonical
+from stillme.measures import ATTRIBUTES, FIGURES
+from stillme.records import DELTA_L, OTHER_HEAD, Role, Status, canonical
 from stillme.report.build import Context, Example, Party, build
+from stillme.tidy import Tidy, tidy
 
-ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 THUMBNAIL = 224
+ERRORS: dict[str, Any] = {"dimension": pl.String, "group": pl.String, "faces": pl.Int64}
+ERRORS |= dict.fromkeys(("age_mae", "age_bias", "gender_error"), pl.Float64)
 
 
 def write(run: Run, design: Design, path: Path) -> None:
@@ -51,31 +54,49 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def findings_and_context(run: Run, design: Design) -> tuple[Findings, Context]:
-    edits, judged, scores = tidy(run, design)
-    planted = planted_rates(design, edits)
+    found = tidy(run, design)
     protocol, preset = design.config.protocol, design.config.audit.preset
-    found = analyse(scores, judged, edits, protocol, preset, planted)
-    main = scores[protocol.presets[preset].rounding]
-    return found, context(run, design, edits, main)
+    edits, main = found.asked_for, found.scores[protocol.presets[preset].rounding]
+    planted = planted_rates(design, edits)
+    measured = measure_findings_of(run, design, found, main)
+    findings = analyse(found.scores, found.judged, edits, protocol, preset, planted, measured)
+    return findings, context(run, design, edits, main)
 
 
-def tidy(run: Run, design: Design) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, pl.DataFrame]]:
-    """Edits (a row a trial), every judge's scores, and the ensemble's under each rounding."""
-    protocol = design.config.protocol
-    edits = frames.edits(run, protocol, design.trials, design.portraits)
-    asked = frames.asked(protocol, edits)
-    looks = [(look.key, look.trial.edit, look.judge) for look in judging.looks(run, design)]
-    judged = frames.judge_scores(run, protocol, asked, list(design.judges), looks)
-    return edits, judged, {mode: ensemble(asked, judged, mode) for mode in ROUNDINGS}
+def measure_findings_of(run: Run, design: Design, found: Tidy, scores: pl.DataFrame) -> Measured | None:
+    """The tables of the measurements; None where the audit measures nothing."""
+    protocol, measured = design.config.protocol, found.measured
+    if measured is None or protocol.measures is None:
+        return None
+    return measure_findings(
+        measured,
+        instrument.no_change(measured, protocol.measures),
+        instrument.thresholds(measured, protocol.measures),
+        instrument.scores(measured, protocol),
+        scores,
+        protocol,
+        planted=planted_shifts(run, design, measured),
+        errors=_attribute_errors(design),
+    )
 
 
-def ensemble(asked: pl.DataFrame, judged: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
-    """Ensemble scores with everything that is known of their trials, in the plan's order."""
-    combined = combine(judged, rounding).drop("neutral")
-    about = asked.drop("edit_status")
-    joined = about.join(combined, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
-    nobody = {"judges": 0, "flagged": False, "single": False}
-    return joined.with_columns(pl.col(name).fill_null(value) for name, value in nobody.items())
+def planted_shifts(run: Run, design: Design, measured: pl.DataFrame) -> pl.DataFrame | None:
+    """Trial -> by how much L* skin was moved, of the edits that show the same head; None without planted ones."""
+    if not any(one.expected for one in design.config.editors.values()):
+        return None
+    truth = frames.truth(run)
+    others = truth.filter(pl.col("quantity") == OTHER_HEAD).select("edit")
+    moved = truth.filter(pl.col("quantity") == DELTA_L).join(others, on="edit", how="anti")
+    return measured.select("trial", "edit").join(moved, on="edit").select("trial", delta_l="value")
+
+
+def _attribute_errors(design: Design) -> pl.DataFrame | None:
+    """How wrong the model of apparent age and gender presentation is, by group; None where it is not used."""
+    if not any(row.kind in ATTRIBUTES for row in design.config.audit.measures):
+        return None
+    from stillme.measures.attributes import errors
+
+    return pl.DataFrame(errors(), schema=ERRORS, orient="row")
 
 
 def planted_rates(design: Design, edits: pl.DataFrame) -> pl.DataFrame | None:
@@ -110,17 +131,23 @@ def context(run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame)
         preset=config.audit.preset,
         protocol=config.protocol,
         editors=tuple(_party(row, config.editors[row.id]) for row in config.audit.editors),
-        judges=tuple(_party(row, config.judges[row.id]) for row in config.ranked_judges()),
+        judges=tuple(_judge(row, config.judges[row.id]) for row in config.ranked_judges()),
         sources=tuple(one.description for one in config.sources.values()),
         counts=_counts(design, edits),
         provenance=tuple(_provenance(run, design)),
         examples=tuple(examples(run, design, edits, scores)),
+        measured_share=config.audit.measuring.share,
     )
 
 
 def _party(row: Row, prepared: Prepared[Any]) -> Party:
     settings = json.loads(canonical(prepared.effective))  # in one order, however they were given
     return Party(row.id, row.name, prepared.description, prepared.simulated, settings)
+
+
+def _judge(row: JudgeRow, prepared: Prepared[Any]) -> Party:
+    is_read = prepared.derived
+    return replace(_party(row, prepared), instrument=is_read, mixed=is_read and row.role is not Role.INSTRUMENT)
 
 
 def _counts(design: Design, edits: pl.DataFrame) -> dict[str, int]:
@@ -139,7 +166,8 @@ def _provenance(run: Run, design: Design) -> Iterator[tuple[str, str]]:
     yield "stillme", meta["stillme"]
     yield "Python", meta["python"]
     yield "Preset", design.config.audit.preset
-    for kind, hashes in (("Editor", design.editors), ("Judge", design.judges)):
+    hashed = {"Editor": design.editors, "Judge": design.judges, "Measure": design.measures}
+    for kind, hashes in hashed.items():
         for name, value in hashes.items():
             yield f"{kind} {name}: settings", f"SHA-256 {value}"
     for row in design.config.audit.editors:
@@ -197,15 +225,17 @@ def export(run: Run, design: Design, folder: Path, file_format: str) -> list[Pat
     """Writes every frame and a page that describes the columns."""
     if file_format not in ("parquet", "csv"):
         raise InputError(f"'{file_format}' is not a format; known: parquet, csv.")
-    edits, judged, scores = tidy(run, design)
+    found = tidy(run, design)
     rounding = design.config.protocol.presets[design.config.audit.preset].rounding
     tables = {
-        "edits": edits,
-        "judge_scores": judged,
-        "scores": scores[rounding],
+        "edits": found.edits,
+        "judge_scores": found.every_judge,
+        "scores": found.scores[rounding],
         "attempts": frames.attempts(run),
         "truth": frames.truth(run),
     }
+    if found.measured is not None:
+        tables["measurements"] = found.measured
     with disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
         written = [_write_frame(frame, folder / f"{name}.{file_format}") for name, frame in tables.items()]
@@ -227,6 +257,12 @@ def _write_frame(frame: pl.DataFrame, path: Path) -> Path:
 def _columns_page(tables: Mapping[str, pl.DataFrame], design: Design) -> str:
     known = dict(frames.COLUMNS)
     known |= {d: f"the person's perceived {d}, as annotated" for d in design.config.protocol.groups.dimensions}
+    for kind, figures in FIGURES.items():
+        known |= {
+            **figures,
+            f"{kind}_status": "how the measurement ended",
+            f"{kind}_detail": "why it has no figures",
+        }
     lines = ["# Columns", ""]
     for name, frame in tables.items():
         lines += [f"## {name}", "", "| column | type | what it is |", "|---|---|---|"]

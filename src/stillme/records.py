@@ -189,6 +189,11 @@ class EditRequest:
     control: str = ""
 
 
+# Planted quantities that more than one part reads: by how much L* skin moved, and whether another head is shown.
+DELTA_L = "delta_l"
+OTHER_HEAD = "other_head"
+
+
 @dataclass(frozen=True, slots=True)
 class EditReply:
     """What an editor gives back. `truth` only from planted editors; no judge request carries it."""

@@ -14,12 +14,13 @@ def outlook(config: Config, plan: Outlook) -> str:
     """The plan: what is asked for, what is done, what is missing, what it costs."""
     lines = [
         f"{config.audit.name}: valid. Protocol {config.protocol.name}, preset {config.audit.preset}.",
-        f"{plan.portraits} portraits × {plan.prompts} prompts × {plan.editors} editors: {plan.trials:,} trials",
+        _asked(plan),
         "",
         table(
             ("", "done", "missing"),
             [
                 ("edits", f"{plan.edits_done:,}", f"{plan.edits_missing:,}"),
+                *_measured(plan),
                 ("verdicts", f"{plan.verdicts_done:,}", f"{plan.verdicts_missing:,}"),
             ],
         ),
@@ -32,12 +33,30 @@ def outlook(config: Config, plan: Outlook) -> str:
     return "\n".join(lines)
 
 
+def _asked(plan: Outlook) -> str:
+    trials = (
+        f"{plan.portraits} portraits × {plan.prompts} prompts × {plan.editors} editors: {plan.trials:,} trials"
+    )
+    return f"{trials}, and {plan.controls:,} negative controls" if plan.controls else trials
+
+
+def _measured(plan: Outlook) -> Iterable[tuple[str, ...]]:
+    if plan.measurements_done or plan.measurements_missing:
+        yield "measurements", f"{plan.measurements_done:,}", f"{plan.measurements_missing:,}"
+
+
 def status(found: Mapping[str, Any]) -> str:
     """How far a run is."""
     rows = [("edits", _counts(found["edits"]), f"{found['edits_missing']:,}")]
+    rows += [(f"measure {name}", _counts(counts), "") for name, counts in found["measurements"].items()]
+    if found["measurements"]:
+        measured = sum(sum(counts.values()) for counts in found["measurements"].values())
+        rows.append(("measurements in all", f"{measured:,}", f"{found['measurements_missing']:,}"))
     rows += [(f"verdicts of {judge}", _counts(counts), "") for judge, counts in found["verdicts"].items()]
     rows.append(("verdicts in all", f"{found['verdicts_done']:,}", f"{found['verdicts_missing']:,}"))
-    head = f"{found['name']}: {found['trials']:,} trials, protocol {found['protocol']}, preset {found['preset']}"
+    controls = f" and {found['controls']:,} controls" if found["controls"] else ""
+    head = f"{found['name']}: {found['trials']:,} trials{controls}, protocol {found['protocol']}"
+    head += f", preset {found['preset']}"
     return f"{head}\n{table(('', 'done', 'missing'), rows)}\nSpent: {found['cost_usd']:,.2f} USD"
 
 

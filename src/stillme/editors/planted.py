@@ -27,7 +27,7 @@ from stillme.errors import Fault, FaultsError
 from stillme.heads.signature import key_in
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Outcome, Prompt
-from stillme.records import EditReply, EditRequest, Status, digest
+from stillme.records import DELTA_L, OTHER_HEAD, EditReply, EditRequest, Status, digest
 from stillme.strict import Document, Frozen, Path_, read_text
 
 VERSION = 1  # raise when the same settings and seed give other pixels
@@ -37,6 +37,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Range = tuple[float, float]
 HIGHEST_RATE = 0.95
 SOFTENING = 0.6  # pixels
+BASE = "base"  # the head as the portrait shows it
 
 
 class Rate(Frozen):
@@ -194,7 +195,7 @@ class Draw:
 
     @property
     def variant(self) -> str:
-        return next((effect.variant for effect, _ in self.effects if effect.variant), "base")
+        return next((effect.variant for effect, _ in self.effects if effect.variant), BASE)
 
 
 def between(span: Range, share: float) -> float:
@@ -223,7 +224,7 @@ class Planted:
             return EditReply(Status.REFUSED, detail="planted refusal", cost_usd=self.settings.price_usd)
         scores = self.true_scores(draw, (key, prompt.id, request.seed))
         content = _broken() if draw.status is Status.CORRUPT else paint(key, prompt, draw, request.seed)
-        return EditReply(Status.OK, content, cost_usd=self.settings.price_usd, truth=_noted(draw, scores))
+        return EditReply(Status.OK, content, cost_usd=self.settings.price_usd, truth=_noted(prompt, draw, scores))
 
     def _unasked(self, key: str, request: EditRequest) -> EditReply:
         """A negative control: nothing befalls it but what the truth file says of being asked nothing."""
@@ -238,7 +239,7 @@ class Planted:
             chance = chances(self.settings.draw, self.truth.id, "asked nothing", key, request.seed)
             delta_l = between(self.truth.asked_nothing.delta_l, chance.random())
             picture = heads.shift_skin(picture, heads.load(key).skin, delta_l)
-        truth = {"strength": 0.0, "delta_l": round(delta_l, 6)}
+        truth = {"strength": 0.0, DELTA_L: round(delta_l, 6)}
         return EditReply(Status.OK, images.encode(picture), cost_usd=self.settings.price_usd, truth=truth)
 
     def draw(self, key: str, prompt: Prompt, traits: Mapping[str, str], seed: int) -> Draw:
@@ -331,12 +332,17 @@ def asked_prompt(protocol: Protocol, instruction: str) -> Prompt:
 def paint(key: str, prompt: Prompt, draw: Draw, seed: int) -> bytes:
     """The edited portrait, as a JPEG."""
     strength = draw.value("fade", 1.0)
-    ageing = bool(prompt.age_shift_years) and strength > 0.5
-    head = heads.load(key, "older" if ageing else draw.variant)
+    head = heads.load(key, shown(prompt, draw))
     delta_l = draw.value("skin", 0.0)
     if delta_l:
         head = replace(head, rgb=heads.shift_skin(head.rgb, head.skin, delta_l))
     return images.encode(looks.dress(head, look_for(prompt.id), strength=strength, seed=seed))
+
+
+def shown(prompt: Prompt, draw: Draw) -> str:
+    """Which version of the head an edit shows; where ageing is asked for and done, the older one."""
+    ageing = bool(prompt.age_shift_years) and draw.value("fade", 1.0) > 0.5
+    return "older" if ageing else draw.variant
 
 
 @lru_cache(maxsize=4096)
@@ -351,12 +357,12 @@ def _broken() -> bytes:
     return images.encode(images.black(heads.SIZE))
 
 
-def _noted(draw: Draw, scores: Mapping[str, float]) -> dict[str, float]:
+def _noted(prompt: Prompt, draw: Draw, scores: Mapping[str, float]) -> dict[str, float]:
     """The draw as plain quantities, for the truth table."""
     noted = {f"score.{axis}": round(score, 6) for axis, score in scores.items()}
     noted |= {f"effect.{effect.id}": 1.0 for effect, _ in draw.effects}
-    noted |= {"strength": round(draw.value("fade", 1.0), 6), "delta_l": round(draw.value("skin", 0.0), 6)}
-    return noted
+    noted |= {"strength": round(draw.value("fade", 1.0), 6), DELTA_L: round(draw.value("skin", 0.0), 6)}
+    return noted if shown(prompt, draw) == BASE else {**noted, OTHER_HEAD: 1.0}
 
 
 def expected_rates(truth: Truth, protocol: Protocol, prompt: str, labels: Mapping[str, str]) -> dict[str, float]:

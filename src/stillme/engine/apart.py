@@ -1,7 +1,7 @@
-"""Editors in processes of their own, each driven by one thread here.
+"""Editors and instruments in processes of their own, each driven by one thread here.
 
-For work that computes rather than waits: threads of one process would take turns. A child serves all editors of
-its thread, so that they share its caches. It has one end of a pipe and nothing else of ours; when this one dies,
+For work that computes rather than waits: threads of one process would take turns. A child serves everything of
+its thread, so that it shares its caches. It has one end of a pipe and nothing else of ours; when this one dies,
 however it dies, the pipe closes and the child ends.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from stillme.records import EditReply, EditRequest, Status
+from stillme.records import EditReply, EditRequest, MeasureRequest, Reading, Status
 
 Makes = Mapping[str, Callable[[], Any]]  # must survive pickling: functions of modules, with their arguments
 
@@ -31,20 +31,28 @@ class Apart:
     def editor(self, name: str) -> Distant:
         return Distant(self, name)
 
-    def ask(self, name: str, request: EditRequest) -> EditReply:
+    def instruments(self, name: str) -> DistantInstruments:
+        return DistantInstruments(self, name)
+
+    def ask(self, name: str, verb: str, request: object) -> Any:
+        """What `verb` of the thing called `name` answers in this thread's child; EndedError if that has died."""
         child: _Child | None = getattr(self._own, "child", None)
         if child is None:
             child = self._own.child = _Child(self._makes)
             self._children.append(child)
         try:
-            return child.ask(name, request)
+            return child.ask(name, verb, request)
         except (EOFError, OSError) as error:
             del self._own.child
-            return EditReply(Status.CRASHED, detail=f"the editor's process ended: {error or type(error).__name__}")
+            raise EndedError(str(error) or type(error).__name__) from error
 
     def close(self) -> None:
         for child in self._children:
             child.close()
+
+
+class EndedError(Exception):
+    """A child process died while it was asked; the next question starts another."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,23 @@ class Distant:
     name: str
 
     def edit(self, request: EditRequest) -> EditReply:
-        return self.apart.ask(self.name, request)
+        try:
+            reply: EditReply = self.apart.ask(self.name, "edit", request)
+        except EndedError as error:
+            return EditReply(Status.CRASHED, detail=f"the editor's process ended: {error}")
+        return reply
+
+
+@dataclass(frozen=True)
+class DistantInstruments:
+    """Instruments that live in the children."""
+
+    apart: Apart
+    name: str
+
+    def measure(self, request: MeasureRequest) -> list[Reading]:
+        readings: list[Reading] = self.apart.ask(self.name, "measure", request)
+        return readings
 
 
 class _Child:
@@ -66,9 +90,9 @@ class _Child:
         self._process.start()
         theirs.close()
 
-    def ask(self, name: str, request: EditRequest) -> EditReply:
-        self._line.send((name, request))
-        reply: EditReply | Exception = self._line.recv()
+    def ask(self, name: str, verb: str, request: object) -> Any:
+        self._line.send((name, verb, request))
+        reply = self._line.recv()
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -81,18 +105,17 @@ class _Child:
 def serve(line: Connection, makes: Makes) -> None:
     """What a child does: answers until the line closes. Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    editors = {name: make() for name, make in makes.items()}
+    made = {name: make() for name, make in makes.items()}
     while True:
         try:
-            name, request = line.recv()
+            name, verb, request = line.recv()
         except EOFError:
             return
-        line.send(_answer(editors[name], request))
+        line.send(_answer(made[name], verb, request))
 
 
-def _answer(editor: Any, request: EditRequest) -> EditReply | Exception:
+def _answer(made: Any, verb: str, request: object) -> Any:
     try:
-        reply: EditReply = editor.edit(request)
-        return reply
+        return getattr(made, verb)(request)
     except Exception as error:
         return RuntimeError(f"{type(error).__name__}: {error}")

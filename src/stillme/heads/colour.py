@@ -1,4 +1,4 @@
-"""CIELAB by tables, quick enough for thousands of renderings, and the one known change made with it: a ΔL* of skin.
+"""CIELAB by tables, quick enough for thousands of renderings, and a known change made with it: a ΔL* of skin.
 
 Measurements use the exact conversion in `stillme.colour`.
 """

@@ -5,7 +5,8 @@ Every frame's columns are described in COLUMNS; `stillme export` writes them out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -14,14 +15,16 @@ from stillme.ledger.run import Run
 from stillme.protocol import Protocol
 from stillme.records import Portrait, Status, Trial
 
+CONTROL = "control"  # the category of negative controls: edits that ask for nothing
+
 COLUMNS: dict[str, str] = {
     "trial": "key of the trial: the hash of everything that it depends on",
     "edit": "key of the edit that the trial needs; trials that need the same edit share it",
     "experiment": "which experiment asked for it",
     "arm": "how the prompt was asked (protocol.yaml)",
     "editor": "the editor's id in audit.yaml",
-    "prompt": "the prompt's id in the protocol",
-    "category": "the prompt's category",
+    "prompt": "the prompt's id in the protocol, or the control's",
+    "category": "the prompt's category; 'control' for negative controls, which ask for nothing",
     "subcategory": "the prompt's subcategory, by content",
     "person": "key of the source portrait; the unit of replication",
     "source": "where the portrait comes from",
@@ -48,6 +51,8 @@ COLUMNS: dict[str, str] = {
     "detail": "what the other side said",
     "quantity": "what was planted",
     "value": "its planted value",
+    "lightness_change": "lightness_shift without the light's own shift where the background gate passes, else raw",
+    "controlled": "whether the background gate passed",
 }
 
 
@@ -73,8 +78,8 @@ def _planned(protocol: Protocol, trials: Sequence[Trial]) -> pl.DataFrame:
 
 
 def _kind(protocol: Protocol, trial: Trial) -> tuple[str, str]:
-    prompt = protocol.prompt[trial.prompt]
-    return prompt.category, prompt.subcategory
+    prompt = protocol.prompt.get(trial.prompt)
+    return (prompt.category, prompt.subcategory) if prompt else (CONTROL, CONTROL)
 
 
 def _people(protocol: Protocol, portraits: Sequence[Portrait]) -> pl.DataFrame:
@@ -132,6 +137,49 @@ def _verdicts(run: Run, axes: Sequence[str]) -> pl.DataFrame:
     rows = run.query(f"SELECT v.key, v.status, {columns} FROM verdict v LEFT JOIN score s ON s.verdict = v.key")
     schema: dict[str, Any] = {"verdict": pl.String, "verdict_status": pl.String}
     return pl.DataFrame(rows, schema=schema | dict.fromkeys(axes, pl.Int64), orient="row")
+
+
+def measurements(
+    run: Run,
+    trials: pl.DataFrame,
+    keys: Mapping[str, Mapping[str, str]],
+    figures: Mapping[str, Iterable[str]],
+) -> pl.DataFrame:
+    """`trials` with what was measured of each: `<kind>_status`, `<kind>_detail` and the kind's figures.
+
+    `keys`: kind -> trial -> key of its measurement. `figures`: kind -> names. A figure is null where missing;
+    the status is the edit's own where there is no edit to measure.
+    """
+    rows = run.query("SELECT key, status, detail, figures FROM measurement")
+    found = {key: (status, detail, text) for key, status, detail, text in rows}
+    parts = [_readings(trials, keys[kind], found, kind, list(figures[kind])) for kind in keys]
+    return pl.concat([trials, *parts], how="horizontal")
+
+
+def _readings(
+    trials: pl.DataFrame,
+    keys: Mapping[str, str],
+    found: Mapping[str, tuple[str, str, str]],
+    kind: str,
+    figures: Sequence[str],
+) -> pl.DataFrame:
+    """One kind's columns, a row a trial."""
+    schema: dict[str, Any] = {f"{kind}_status": pl.String, f"{kind}_detail": pl.String}
+    schema |= dict.fromkeys(figures, pl.Float64)
+    rows = [
+        _reading(found.get(keys.get(trial, "")), status, figures)
+        for trial, status in trials.select("trial", "status").iter_rows()
+    ]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _reading(found: tuple[str, str, str] | None, edit_status: str, figures: Sequence[str]) -> tuple[Any, ...]:
+    if found is None:
+        is_there = edit_status == Status.OK.value
+        return (Status.PENDING.value if is_there else edit_status, "", *([None] * len(figures)))
+    status, detail, text = found
+    read = json.loads(text)
+    return (status, detail, *(read.get(name) for name in figures))
 
 
 def attempts(run: Run) -> pl.DataFrame:

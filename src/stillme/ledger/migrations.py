@@ -66,7 +66,17 @@ CREATE TABLE truth (                   -- what a planted editor really did; apar
 ) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH)
+_MEASUREMENT = """
+CREATE TABLE measurement (             -- the final outcome of one measure of a source and an edit, by their pixels
+    key TEXT PRIMARY KEY, source TEXT NOT NULL REFERENCES object, image TEXT NOT NULL REFERENCES object,
+    measure TEXT NOT NULL, settings TEXT NOT NULL REFERENCES settings, status TEXT NOT NULL,
+    figures TEXT NOT NULL,             -- JSON: name -> number; empty unless status is ok
+    detail TEXT NOT NULL
+) STRICT;
+CREATE INDEX measurement_image ON measurement (image);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH, _MEASUREMENT)
 VERSION = len(MIGRATIONS)
 
 
@@ -81,6 +91,18 @@ def migrate(connection: sqlite3.Connection, where: str) -> None:
     for number, script in enumerate(MIGRATIONS[found:], start=found + 1):
         guards = "".join(_append_only(table) for table in _tables_made(script))
         connection.executescript(f"BEGIN IMMEDIATE;{script}{guards}PRAGMA user_version = {number};COMMIT;")
+
+
+def up_to_date(connection: sqlite3.Connection, where: str) -> sqlite3.Connection:
+    """The ledger for reading: as it is or, if an earlier stillme made it, a copy brought to this version."""
+    found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if found >= VERSION:
+        return connection
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.backup(copy)
+    connection.close()
+    migrate(copy, where)
+    return copy
 
 
 def add_axes(connection: sqlite3.Connection, axes: Iterable[str]) -> None:

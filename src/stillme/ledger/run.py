@@ -23,11 +23,11 @@ from stillme import __version__, images
 from stillme.errors import InputError, SurroundingsError, disk
 from stillme.ledger.database import connect, database
 from stillme.ledger.lock import Lock
-from stillme.ledger.migrations import add_axes, migrate
+from stillme.ledger.migrations import add_axes, migrate, up_to_date
 from stillme.ledger.objects import Objects
 from stillme.ledger.writer import Insert, Writer
 from stillme.protocol import Protocol, from_files
-from stillme.records import Attempt, Edit, Portrait, Status, Trial, Verdict, canonical, digest
+from stillme.records import Attempt, Edit, Measurement, Portrait, Status, Trial, Verdict, canonical, digest
 
 LEDGER = "ledger.sqlite"
 
@@ -77,7 +77,8 @@ class Run:
         """The run, read-only; a writer may be at work meanwhile."""
         if not (path / LEDGER).is_file():
             raise InputError(f"{path} is not a run: it has no {LEDGER}.", "Give the directory of an earlier run.")
-        connection = connect(path / LEDGER, read_only=True)
+        with database(path / LEDGER):
+            connection = up_to_date(connect(path / LEDGER, read_only=True), str(path / LEDGER))
         try:
             yield cls(path, connection, None)
         finally:
@@ -180,6 +181,14 @@ class Run:
         row = (v.key, v.edit, v.judge, v.settings, v.status.value, v.evidence, v.detail)
         scores = [_scores(v.key, v.scores)] if v.status is Status.OK else []
         return self.append(Insert("verdict", row), _attempt(attempt), *scores)
+
+    def add_measurements(self, measurements: Iterable[Measurement]) -> Future[None]:
+        """One unit: everything that was read off one pair."""
+        rows = [
+            (m.key, m.source, m.image, m.measure, m.settings, m.status.value, canonical(dict(m.figures)), m.detail)
+            for m in measurements
+        ]
+        return self.append(*(Insert("measurement", row) for row in rows))
 
     def add_attempt(self, attempt: Attempt) -> Future[None]:
         return self.append(_attempt(attempt))

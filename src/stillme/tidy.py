@@ -1,0 +1,102 @@
+"""The run as tidy frames: what was asked, what came of it, what judges and instruments said. Decides nothing.
+
+Negative controls stand in `edits` and `measured`; nothing judged has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+import polars as pl
+
+from stillme import judge as judging
+from stillme import measure as measuring
+from stillme.config import JudgeRow
+from stillme.design import Design
+from stillme.judges import INSTRUMENT, instrument
+from stillme.judges.ensemble import combine
+from stillme.ledger import Run, frames
+from stillme.measures import FIGURES, gate
+from stillme.plan import CONTROLS
+from stillme.protocol.schema import Rounding
+from stillme.records import Role, Status
+
+ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
+
+
+@dataclass(frozen=True)
+class Tidy:
+    """One run. `judged` has a row per trial, axis and judge of the ensemble; `scores` the ensemble's by rounding.
+
+    `instrument` has the instrument's own scores in the columns of `judged`, whether or not it is in the ensemble.
+    """
+
+    edits: pl.DataFrame
+    judged: pl.DataFrame
+    scores: dict[str, pl.DataFrame]
+    measured: pl.DataFrame | None = None
+    instrument: pl.DataFrame | None = None
+
+    @property
+    def asked_for(self) -> pl.DataFrame:
+        """The edits that ask for something: all but the controls."""
+        return self.edits.filter(pl.col("experiment") != CONTROLS)
+
+    @property
+    def every_judge(self) -> pl.DataFrame:
+        """The scores of all judges, the instrument's among them."""
+        known = (
+            self.judged if self.instrument is None else self.judged.join(self.instrument, on="judge", how="anti")
+        )
+        return known if self.instrument is None else pl.concat([known, self.instrument])
+
+
+def tidy(run: Run, design: Design) -> Tidy:
+    protocol = design.config.protocol
+    edits = frames.edits(run, protocol, design.trials, design.portraits)
+    asked = frames.asked(protocol, edits)
+    looks = [(look.key, look.trial.edit, look.judge) for look in judging.looks(run, design)]
+    judged = frames.judge_scores(run, protocol, asked, list(design.judges), looks)
+    measured = measurements(run, design, edits)
+    row = next((row for row in design.config.audit.judges if row.kind == INSTRUMENT), None)
+    own = None if row is None or measured is None else read_by(row, design, asked, measured)
+    if own is not None and row is not None and row.role is not Role.INSTRUMENT:
+        judged = pl.concat([judged, own])
+    scores: dict[str, pl.DataFrame] = {mode: ensemble(asked, judged, mode) for mode in ROUNDINGS}
+    return Tidy(edits, judged, scores, measured, own)
+
+
+def ensemble(asked: pl.DataFrame, judged: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
+    """Ensemble scores with everything that is known of their trials, in the plan's order."""
+    combined = combine(judged, rounding).drop("neutral")
+    about = asked.drop("edit_status")
+    joined = about.join(combined, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
+    nobody = {"judges": 0, "flagged": False, "single": False}
+    return joined.with_columns(pl.col(name).fill_null(value) for name, value in nobody.items())
+
+
+def measurements(run: Run, design: Design, edits: pl.DataFrame) -> pl.DataFrame | None:
+    """One row a measured trial, controls among them; None where the audit measures nothing."""
+    rules = design.config.protocol.measures
+    if not design.measures or rules is None:
+        return None
+    chosen = edits.filter(pl.col("trial").is_in([trial.key for trial in measuring.measured(design)]))
+    keys: dict[str, dict[str, str]] = {row.kind: {} for row in design.config.audit.measures}
+    kinds = {row.id: row.kind for row in design.config.audit.measures}
+    for trial, sitting in measuring.sittings(run, design).items():
+        for name, key in sitting.measures.items():
+            keys[kinds[name]][trial] = key
+    return gate.controlled(frames.measurements(run, chosen, keys, FIGURES), rules.skin_tone.background)
+
+
+def read_by(row: JudgeRow, design: Design, asked: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:
+    """The instrument's scores in the columns of a judge's; what lies outside the measured share says so."""
+    protocol = design.config.protocol
+    read = instrument.scores(measured, protocol).drop("detail")
+    known = asked.filter(pl.col("axis").is_in(read["axis"].unique().to_list()))
+    found = known.join(read, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
+    status = pl.col("status").fill_null(Status.LEFT_OUT.value)
+    rank = len(design.judges)
+    named = found.with_columns(status, rank=pl.lit(rank, pl.Int64), judge=pl.lit(row.id))
+    return named.select(*asked.drop("edit_status").columns, "rank", "judge", "score", "status")

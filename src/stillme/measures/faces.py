@@ -18,6 +18,8 @@ Points = NDArray[np.float32]
 
 QUICK, THOROUGH = 320, 640  # longest side that faces are looked for at; the second only where the first finds none
 LEAST_SCORE = 0.6
+LEAST_SIDE = 8  # pixels that faces are looked for in; OpenCV reads beyond a picture of one row
+LONGEST_SIDE = 32_766  # pixels; OpenCV cuts no piece out of a longer picture
 MESH_SIDE = 256
 CHIN, BROW = 152, 10  # the mesh's lowest and highest point on the middle line
 EYES = (33, 263)  # outer corners
@@ -82,12 +84,16 @@ class Finder:
         self._net = cv2.FaceDetectorYN.create(path, "", (QUICK, QUICK), LEAST_SCORE, 0.3, 500)
 
     def find(self, picture: Pixels) -> list[Face]:
+        if max(picture.shape) > LONGEST_SIDE:
+            return []
         return self._at(picture, QUICK) or (self._at(picture, THOROUGH) if max(picture.shape) > QUICK else [])
 
     def _at(self, picture: Pixels, longest: int) -> list[Face]:
         height, width = picture.shape[:2]
         scale = min(1.0, longest / max(height, width))
         size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        if min(size) < LEAST_SIDE:
+            return []
         small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA) if scale < 1 else picture
         self._net.setInputSize(size)
         found = self._net.detect(np.ascontiguousarray(small[..., ::-1]))[1]

@@ -21,7 +21,7 @@ from stillme.engine.apart import Apart
 from stillme.engine.local import Stop, work
 from stillme.ledger import Run
 from stillme.ledger.run import now
-from stillme.measures import Measures, bench
+from stillme.measures import Measures, set_up
 from stillme.progress import Progress, Stage
 from stillme.records import Attempt, Measurement, MeasureRequest, Reading, Status, Trial, digest
 
@@ -113,7 +113,7 @@ def _instruments(design: Design, threads: int) -> Iterator[Measures]:
     if threads == 1:
         yield _Late(recipes)
         return
-    apart = Apart({BENCH: partial(bench, recipes)})
+    apart = Apart({BENCH: partial(set_up, recipes)})
     try:
         yield apart.instruments(BENCH)
     finally:
@@ -129,7 +129,7 @@ class _Late:
 
     def measure(self, request: MeasureRequest) -> Sequence[Reading]:
         if self._bench is None:
-            self._bench = bench(self._recipes)
+            self._bench = set_up(self._recipes)
         return self._bench.measure(request)
 
 

@@ -74,7 +74,7 @@ FIGURES: dict[str, dict[str, str]] = {
 }
 
 
-def bench(recipes: Mapping[str, Callable[[], Reader]]) -> Measures:
+def set_up(recipes: Mapping[str, Callable[[], Reader]]) -> Measures:
     """The measures made ready, sharing what they see; where the vision extra is loaded."""
     from stillme.measures.bench import Bench
 

@@ -23,7 +23,7 @@ $(VENV)/pyvenv.cfg:
 
 $(CORE): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@echo "Installing stillme"
-	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[vision]'
 	@touch $@
 
 $(DEV): $(CORE)

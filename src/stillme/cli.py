@@ -125,6 +125,24 @@ def report(run: RunFolder) -> None:
     print(pipeline.report_again(run, Progress.fitting()))
 
 
+@app.command()
+def measure(
+    before: Annotated[Path, typer.Argument(help="The portrait before the edit.")],
+    after: Annotated[Path, typer.Argument(help="The portrait after the edit.")],
+    show: Annotated[
+        Path | None, typer.Option(metavar="PNG", help="Also draw the skin that was read, with its colours.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure an edit on the spot: skin tone, how much changed, likeness. Offline, without a key."""
+    from stillme import compare, showing
+
+    found = compare.compare(before, after, show)
+    print(json.dumps(found.plain()) if as_json else showing.comparison(found))
+    if show is not None and not as_json:
+        print(f"Picture: {show}")
+
+
 def _run(file: Path, as_json: bool) -> None:
     from stillme import config, pipeline, showing
     from stillme.progress import Progress

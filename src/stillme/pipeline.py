@@ -104,7 +104,8 @@ def _raise_if_incomplete(held: Run, design: Design, stop: Stop, purse: Purse) ->
     measurements = measuring.count(measuring.missing(held, design)[0])
     if edits or verdicts or measurements:
         why = stop.reason or ("the edit budget is reached" if purse.edits_left else "some calls failed")
-        left = f"edits missing: {edits:,}, verdicts missing: {verdicts:,}, measurements missing: {measurements:,}"
+        left = f"edits missing: {edits:,}, verdicts missing: {verdicts:,}"
+        left += f", measurements missing: {measurements:,}" if design.measures else ""
         raise IncompleteError(
             f"The audit is incomplete ({left}) because {why}.",
             f"Everything done is kept in {held.path}; run the same command again to go on.",

@@ -30,7 +30,7 @@ from stillme.report.build import Context, Example, Party, build
 from stillme.tidy import Tidy, tidy
 
 THUMBNAIL = 224
-ERRORS: dict[str, Any] = {"dimension": pl.String, "group": pl.String, "faces": pl.Int64}
+ERRORS: dict[str, Any] = {"dimension": pl.String, "group": pl.String, "faces": pl.Int64, "read": pl.Int64}
 ERRORS |= dict.fromkeys(("age_mae", "age_bias", "gender_error"), pl.Float64)
 
 

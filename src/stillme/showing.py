@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from stillme.compare import Comparison
 from stillme.config import Config
 from stillme.pipeline import Outlook
 from stillme.records import Status
@@ -58,6 +59,92 @@ def status(found: Mapping[str, Any]) -> str:
     head = f"{found['name']}: {found['trials']:,} trials{controls}, protocol {found['protocol']}"
     head += f", preset {found['preset']}"
     return f"{head}\n{table(('', 'done', 'missing'), rows)}\nSpent: {found['cost_usd']:,.2f} USD"
+
+
+def comparison(found: Comparison) -> str:
+    """What instruments read off two pictures."""
+    rows = [(f"{name}:", said) for name, said in _compared(found)]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name.ljust(width)}  {said}".rstrip() for name, said in rows]
+    return "\n".join([f"{found.before} → {found.after}", *lines])
+
+
+def _compared(found: Comparison) -> Iterator[tuple[str, str]]:
+    for kind, reading in found.readings.items():
+        name = kind.replace("_", " ")
+        if reading.status is Status.OK:
+            yield from _READ[kind](name, found, reading.figures)
+        else:
+            yield name, f"not measured: {reading.detail} ({reading.status.label})"
+
+
+_Lines = Iterator[tuple[str, str]]
+_Figures = Mapping[str, float]
+
+
+def _skin(name: str, found: Comparison, read: _Figures) -> _Lines:
+    change = found.lightness_change or 0.0
+    noise = read["noise_floor"]
+    way = (
+        "no lighter or darker than re-encoding" if abs(change) <= noise else "lighter" if change > 0 else "darker"
+    )
+    yield name, f"{change:+.2f} L* ({way}; re-encoding alone reads up to {noise:.2f})"
+    light = f"{read['background_shift']:+.2f} L* of light" if "background_shift" in read else "none to be seen"
+    taken = (
+        "unchanged, its light is taken off"
+        if found.is_controlled
+        else "changed or too little, so nothing is taken off"
+    )
+    yield "  background", f"{light}; {taken} (skin alone {read['lightness_shift']:+.2f} L*)"
+    yield "  colour", f"hue {read['hue_shift']:+.1f}°, CIEDE2000 {read['delta_e']:.1f}"
+    tones = f"L* {read['lightness_before']:.1f} → {read['lightness_after']:.1f}"
+    ita = f"ITA {read['ita_before']:.0f}° → {read['ita_after']:.0f}°"
+    monk = f"Monk {read['monk_before']:.0f} → {read['monk_after']:.0f}"
+    yield "  description", f"{tones}, {ita}, {monk}"
+    if read["faces_before"] > 1 or read["faces_after"] > 1:
+        yield (
+            "  faces",
+            f"{read['faces_before']:.0f} before, {read['faces_after']:.0f} after; the same person is read",
+        )
+
+
+def _change(name: str, found: Comparison, read: _Figures) -> _Lines:
+    yield name, "nothing to be seen" if found.nothing_changed else f"{read['changed_share']:.1%} of the picture"
+    similar = f"LPIPS {read['lpips']:.3f}, SSIM {read['ssim']:.3f}"
+    yield "  distance", f"{similar}, hash {read['phash_distance']:.0f} of 64 bits"
+
+
+def _identity(name: str, found: Comparison, read: _Figures) -> _Lines:
+    alone = f", re-encoding alone {read['similarity_reencoded']:.3f}" if "similarity_reencoded" in read else ""
+    yield name, f"similarity {read['similarity']:.3f}{alone}; no threshold says who is still the same person"
+
+
+def _age(name: str, found: Comparison, read: _Figures) -> _Lines:
+    yield name, f"{read['age_before']:.0f} → {read['age_after']:.0f} years to the model"
+    yield "  its error", f"{_error('age_mae', '{:.0f} years')}, against labelled photographs"
+
+
+def _gender(name: str, found: Comparison, read: _Figures) -> _Lines:
+    yield name, f"feminine to the model {read['feminine_before']:.2f} → {read['feminine_after']:.2f}"
+    yield "  its error", f"{_error('gender_error', '{:.0%} wrong')}, against labelled photographs"
+
+
+def _error(figure: str, form: str) -> str:
+    """How wrong the model of attributes was on average, and by group; which group a portrait is in is not known."""
+    from stillme.measures.attributes import errors
+
+    overall = next(getattr(row, figure) for row in errors() if row.dimension == "all")
+    groups = [getattr(row, figure) for row in errors() if row.dimension != "all"]
+    return f"{form.format(overall)} on average, {form.format(min(groups))} to {form.format(max(groups))} by group"
+
+
+_READ = {
+    "skin_tone_shift": _skin,
+    "change": _change,
+    "identity": _identity,
+    "apparent_age": _age,
+    "gender_presentation": _gender,
+}
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from stillme.errors import InputError, disk
 from stillme.protocol import BUILTIN
 
-WHOLE = {"groups": "{}", "prompts": "all", "share": "0.25"}  # of the demo; a share keeps it within minutes
+WHOLE = {"groups": "{}", "prompts": "all", "share": "0.15"}  # of the demo; a share keeps it within minutes
 MEASURED = {"off": "", "note": ""}
 UNMEASURED = {
     "off": "# ",

@@ -13,9 +13,12 @@ from stillme.protocol.schema import Background
 
 
 def passes(figures: Mapping[str, float | None], gate: Background) -> bool:
-    """Whether enough of the background is there, and moved as one."""
-    spread, share = figures.get("background_spread"), figures.get("background_share")
-    return spread is not None and share is not None and spread <= gate.most_spread and share >= gate.least_share
+    """Whether enough of the background is there, and moved as one, as light moves it."""
+    names = ("background_spread", "background_shift", "background_share")
+    spread, shift, share = (figures.get(name) for name in names)
+    if spread is None or shift is None or share is None:
+        return False
+    return spread <= gate.most_spread and abs(shift) <= gate.most_shift and share >= gate.least_share
 
 
 def lightness_change(figures: Mapping[str, float | None], gate: Background) -> float | None:

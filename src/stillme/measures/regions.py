@@ -34,7 +34,7 @@ MOUTH = (205, 425)  # a line just above it
 TALLEST = 224  # a face taller than this is shrunk first: its skin's median needs no more pixels
 DRAWN_IN = 0.06  # of the face's height
 NEAR = 20.0  # of CIELAB: what is further from the person's own middle is hair, glasses or glare
-COVERED = 40.0  # of CIELAB: in an edit, what is further from its skin's median lies over the skin
+COVERED = 25.0  # the same in an edit that shows the face in the same place; wider, to keep the same pixels
 LEFT_FREE = ((LEFT_EYE, 0.06), (RIGHT_EYE, 0.06), (LEFT_BROW, 0.04), (RIGHT_BROW, 0.04))
 
 
@@ -42,11 +42,10 @@ LEFT_FREE = ((LEFT_EYE, 0.06), (RIGHT_EYE, 0.06), (LEFT_BROW, 0.04), (RIGHT_BROW
 class Skin:
     """The part of the picture around a face, and which of its pixels are facial skin."""
 
-    patch: Pixels
+    patch: Pixels  # shrunk where the face is tall
     mask: Mask
-    left: int  # where the patch lies in the picture, and how much it was shrunk
-    top: int
-    scale: float
+    middle: Mask  # nose and inner cheeks
+    corners: tuple[int, int, int, int]  # left, top, right, bottom of the patch in the picture
 
     @property
     def colours(self) -> Pixels:
@@ -54,17 +53,13 @@ class Skin:
 
     def on(self, picture: Pixels, across: float, down: float) -> Skin:
         """The same skin in another picture of the same frame, whose pixels are `across` and `down` as many."""
-        height, width = self.mask.shape
-        first = np.array([self.left * across, self.top * down])
-        size = np.array([width * across, height * down]) / self.scale
-        low = np.clip(np.round(first).astype(int), 0, np.array(picture.shape[1::-1]) - 1)
-        high = np.clip(np.round(first + size).astype(int), low + 1, picture.shape[1::-1])
-        patch = picture[low[1] : high[1], low[0] : high[0]]
-        if patch.shape[:2] != self.mask.shape:
-            shrinks = patch.shape[0] > height
-            way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-            patch = np.asarray(cv2.resize(patch, (width, height), interpolation=way), np.uint8)
-        return Skin(patch, _uncovered(patch, self.mask), int(low[0]), int(low[1]), self.scale / across)
+        left, top, right, bottom = self.corners
+        height, width = picture.shape[:2]
+        low = np.clip([round(left * across), round(top * down)], 0, [width - 1, height - 1])
+        high = np.clip([round(right * across), round(bottom * down)], low + 1, [width, height])
+        corners = (int(low[0]), int(low[1]), int(high[0]), int(high[1]))
+        patch = _patch(picture, corners, self.mask.shape)
+        return Skin(patch, _like(patch, self.mask, self.middle, COVERED), self.middle, corners)
 
     def within(self, mask: Mask) -> Skin:
         """Only what `mask` has too; itself where that takes nothing away."""
@@ -77,32 +72,39 @@ def skin(picture: Pixels, mesh: Mesh) -> Skin:
     flat = mesh.points[:, :2]
     low = np.clip(np.floor(flat[OVAL].min(0)).astype(int), 0, [width - 1, height - 1])
     high = np.clip(np.ceil(flat[OVAL].max(0)).astype(int) + 1, low + 1, [width, height])
-    patch = picture[low[1] : high[1], low[0] : high[0]]
-    scale = min(1.0, TALLEST / patch.shape[0])
-    if scale < 1:
-        size = (max(1, round(patch.shape[1] * scale)), TALLEST)
-        patch = np.asarray(cv2.resize(patch, size, interpolation=cv2.INTER_AREA), np.uint8)
+    scale = min(1.0, TALLEST / (high[1] - low[1]))
+    shape = (max(1, round((high[1] - low[1]) * scale)), max(1, round((high[0] - low[0]) * scale)))
+    corners = (int(low[0]), int(low[1]), int(high[0]), int(high[1]))
+    patch = _patch(picture, corners, shape)
     points = ((flat - low) * scale).astype(np.float32)
-    oval = _oval(patch.shape[:2], points, mesh.height * scale)
-    return Skin(patch, _like_middle(patch, oval, points), int(low[0]), int(low[1]), scale)
+    middle = _middle(shape, points)
+    return Skin(patch, _like(patch, _oval(shape, points, mesh.height * scale), middle, NEAR), middle, corners)
 
 
-def _uncovered(patch: Pixels, mask: Mask) -> Mask:
-    """The mask without what an edit laid over the skin; loose, so that the same pixels stay where nothing was."""
-    lab = srgb_to_lab(patch)
-    away = np.linalg.norm(lab - np.median(lab[mask], axis=0), axis=-1)
-    return np.asarray(mask & (away < COVERED)) if mask.any() else mask
+def _patch(picture: Pixels, corners: tuple[int, int, int, int], shape: tuple[int, ...]) -> Pixels:
+    """The part between the corners, at this height and width."""
+    left, top, right, bottom = corners
+    part = picture[top:bottom, left:right]
+    if part.shape[:2] == shape:
+        return part
+    way = cv2.INTER_AREA if part.shape[0] > shape[0] else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(part, (shape[1], shape[0]), interpolation=way), np.uint8)
 
 
-def _like_middle(patch: Pixels, oval: Mask, points: Points) -> Mask:
-    """The oval's pixels that are coloured like the middle of the same face."""
-    middle = np.zeros(oval.shape, np.uint8)
+def _middle(shape: tuple[int, int], points: Points) -> Mask:
+    """Nose and inner cheeks."""
+    middle = np.zeros(shape, np.uint8)
     cv2.fillPoly(middle, [cv2.convexHull(_whole(points[MIDDLE]))], 1)
-    inner = oval & (middle > 0)
+    return middle > 0
+
+
+def _like(patch: Pixels, mask: Mask, middle: Mask, near: float) -> Mask:
+    """The pixels of `mask` that are coloured like the middle of the same face."""
+    inner = mask & middle
     if not inner.any():
-        return oval
+        return mask
     lab = srgb_to_lab(patch)
-    return np.asarray(oval & (np.linalg.norm(lab - np.median(lab[inner], axis=0), axis=-1) < NEAR))
+    return np.asarray(mask & (np.linalg.norm(lab - np.median(lab[inner], axis=0), axis=-1) < near))
 
 
 def _above(shape: tuple[int, int], one: Points, other: Points) -> Mask:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stillme import colour
 from stillme.measures.faces import Box
-from stillme.measures.regions import Skin, background
+from stillme.measures.regions import Mask, Skin, background
 
 Floats = NDArray[np.float32]
 Curve = Callable[[NDArray[np.floating]], NDArray[np.floating]]
@@ -19,6 +19,10 @@ Curve = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 MIDDLE = (20, 80)  # percentiles of L* between which skin is neither shadow nor highlight
 BINS = 12  # of the background's lightness, for the curve that a change of light follows
 SEEN = (4, 97)  # L* that is neither crushed nor blown out
+BEYOND = 20  # L*: further than this from the background's own lightness the curve is not trusted
+POWERS = (0.6, 1.7)  # of L*: what exposure and gamma do to a photograph lies well within
+PARTS = 4  # the picture is cut into PARTS × PARTS, each of which must have changed as the whole
+FILLED = 0.12  # of a part: with less background than this it is not looked at
 LEAST_RANGE = 0.05  # of ln L*: a background more even than this shows no curve
 
 # The Monk Skin Tone scale's ten swatches.
@@ -89,21 +93,35 @@ def light(before: Floats, after: Floats, boxes: tuple[Box, Box], lightness: floa
     share = float(free.mean())
     if not free.any():
         return None
-    level, now = before[free], after[free]
-    predicted, spread = min((_misfit(curve, level, now) for curve in _curves(level, now)), key=lambda one: one[1])
-    return Light(float(predicted(np.array([lightness]))[0]) - lightness, spread, share)
+    curves = _curves(before[free], after[free])
+    fits, spread = min(
+        ((one, _misfit(np.asarray(after - one(before)), free)) for one in curves), key=lambda pair: pair[1]
+    )
+    darkest, lightest = np.percentile(before[free], (5, 95))
+    where = np.clip(np.array([lightness]), darkest - BEYOND, lightest + BEYOND)
+    return Light(float((fits(where) - where)[0]), spread, share)
 
 
-def _misfit(curve: Curve, level: Floats, now: Floats) -> tuple[Curve, float]:
-    """The curve, and how far the background is from it: the median of |L*' - curve(L*)|."""
-    return curve, float(np.median(np.abs(now - curve(level))))
+def _misfit(residual: NDArray[np.floating], free: Mask) -> float:
+    """How far the background is from a change of light alone: overall (75th percentile), or in its worst part.
+
+    A background that was painted anew, or only shines through, may fit a curve on the whole but not everywhere.
+    """
+    step = max(1, residual.shape[0] // PARTS)
+    corners = [
+        (row, column) for row in range(0, residual.shape[0], step) for column in range(0, residual.shape[1], step)
+    ]
+    cut = [np.s_[row : row + step, column : column + step] for row, column in corners]
+    parts = [abs(float(np.median(residual[one][free[one]]))) for one in cut if free[one].mean() > FILLED]
+    return max(float(np.percentile(np.abs(residual[free]), 75)), *parts, 0.0)
 
 
 def _curves(level: Floats, now: Floats) -> Iterator[Curve]:
     """What a change of light may make of each lightness; the background decides which of the two fits.
 
     L*' = L* + c, and L*' = a · L*^b as exposure and gamma do, fitted through the medians of the background's bins.
-    An even background shows no curve: then every lightness is taken to move as much as it did.
+    An even background shows no curve: then every lightness is taken to move as much as it did. A power that no
+    light has means that the background was replaced.
     """
     constant = float(np.median(now - level))
     yield lambda lightness: lightness + constant
@@ -111,7 +129,8 @@ def _curves(level: Floats, now: Floats) -> Iterator[Curve]:
     x, y = np.log(level[seen]), np.log(now[seen])
     if x.size >= BINS * BINS and np.ptp(np.percentile(x, (5, 95))) >= LEAST_RANGE:
         power, scale = np.polyfit(*_middles(x, y), 1)
-        yield lambda lightness: np.asarray(np.exp(scale) * np.maximum(lightness, 1) ** power)
+        if POWERS[0] < power < POWERS[1]:
+            yield lambda lightness: np.asarray(np.exp(scale) * np.maximum(lightness, 1) ** power)
 
 
 def _middles(x: Floats, y: Floats) -> tuple[Floats, Floats]:

@@ -140,6 +140,7 @@ class Background(Frozen):
     """The gate of the background control: when a background's own shift may be taken off that of the skin."""
 
     most_spread: float = Field(gt=0)
+    most_shift: float = Field(gt=0)
     least_share: float = Field(ge=0, le=1)
 
 

@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import pytest
+
+from stillme.measures.bench import Bench
+from tests.measures import pairs
+
+
+@pytest.fixture(scope="session")
+def bench() -> Bench:
+    """One for all: the models are loaded once a process."""
+    return pairs.new_bench()

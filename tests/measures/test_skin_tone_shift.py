@@ -1,0 +1,187 @@
+"""What was planted is read back: changes of skin, and of everything that is not skin, on the shipped heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from stillme import heads
+from stillme.heads import Head
+from stillme.images import Pixels
+from stillme.measures import gate
+from stillme.measures.bench import Bench
+from stillme.protocol import Protocol
+from stillme.protocol.schema import Background
+from tests.measures import pairs
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("skin_tone_shift")]
+
+Edit = Callable[[Head, Pixels], Pixels]
+Figures = dict[str, float]
+Read = dict[str, list[Figures]]  # edit -> what was read of each person
+
+EVERYBODY = heads.keys()
+SOME = frozenset(EVERYBODY[::3])  # of every race and gender
+PLANTED = (3, -3, 6, -6, 12, -12)
+BOTH = ((6, -4), (-6, 4), (12, -5))  # skin, light
+
+RELIT: dict[str, Callable[[Pixels], Pixels]] = {
+    "L* + 5": lambda picture: pairs.lighter(picture, 5),
+    "L* - 5": lambda picture: pairs.lighter(picture, -5),
+    "gamma 0.85": pairs.gamma(0.85),
+    "gamma 1.2": pairs.gamma(1.2),
+    "exposure × 1.25": pairs.exposure(1.25),
+    "exposure × 0.75": pairs.exposure(0.75),
+}
+
+ELSEWHERE: dict[str, Edit] = {
+    "shirt, red": lambda head, picture: pairs.dyed(picture, head.cloth, (200, 20, 30)),
+    "shirt, white": lambda head, picture: pairs.dyed(picture, head.cloth, (250, 250, 250)),
+    "background, a scene": lambda head, picture: heads.over(head, pairs.scene(heads.SIZE)),
+    "background, plain": lambda head, picture: heads.over(head, np.full_like(picture, (40, 60, 90))),
+}
+
+
+def edits(head: Head, picture: Pixels) -> Iterator[tuple[str, Pixels]]:
+    for planted in PLANTED:
+        yield f"skin {planted:+}", heads.shift_skin(picture, head.skin, planted)
+    if head.key not in SOME:
+        return
+    for name, edit in ELSEWHERE.items():
+        yield name, edit(head, picture)
+    for name, light in RELIT.items():
+        yield name, light(picture)
+    for skin, lamp in BOTH:
+        yield f"skin {skin:+}, light {lamp:+}", pairs.lighter(heads.shift_skin(picture, head.skin, skin), lamp)
+
+
+@pytest.fixture(scope="module")
+def read(bench: Bench) -> Read:
+    """Everybody's edits, person by person, so that each source is looked at once."""
+    found: Read = {}
+    for key in EVERYBODY:
+        head = heads.load(key)
+        picture = heads.photograph(head)
+        source = pairs.jpeg(picture)
+        for name, edited in edits(head, picture):
+            row = pairs.figures(bench, source, pairs.jpeg(edited), "skin_tone_shift")
+            found.setdefault(name, []).append(row)
+    return found
+
+
+@pytest.fixture(scope="module")
+def background(protocol: Protocol) -> Background:
+    assert protocol.measures is not None
+    return protocol.measures.skin_tone.background
+
+
+def column(rows: list[Figures], name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.array([row[name] for row in rows])
+
+
+def changes(rows: list[Figures], background: Background) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The shifts with the light's own part taken off, wherever the gate lets."""
+    return np.array([gate.lightness_change(row, background) for row in rows], np.float64)
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_shift_is_read_back_from_everybody(read: Read, planted: int) -> None:
+    rows = read[f"skin {planted:+}"]
+    shifts = column(rows, "lightness_shift")
+    print(f"planted {planted:+}: median {np.median(shifts):+.3f}, sd {shifts.std(ddof=1):.3f}, n {len(shifts)}")
+    assert len(shifts) == 84
+    assert np.median(shifts) == pytest.approx(planted, rel=0.1)
+    assert shifts.std(ddof=1) <= 0.5
+    assert np.abs(shifts - planted).max() < 1
+
+
+def test_a_planted_shift_is_read_alike_in_every_group(read: Read) -> None:
+    """An instrument that reads less on dark skin would call an editor even-handed that is not."""
+    rows = read["skin +6"]
+    by_race: dict[str, list[float]] = {}
+    for key, row in zip(EVERYBODY, rows, strict=True):
+        by_race.setdefault(heads.load(key).labels["race"], []).append(row["lightness_shift"])
+    means = [float(np.mean(shifts)) for shifts in by_race.values()]
+    assert len(means) == 7 and max(means) - min(means) < 0.2
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_is_not_skin_does_not_count(read: Read, name: str) -> None:
+    shifts = column(read[name], "lightness_shift")
+    print(f"{name}: median {np.median(shifts):+.3f}, largest {np.abs(shifts).max():.3f}")
+    assert np.abs(shifts).max() <= 0.5
+
+
+@pytest.mark.parametrize("name", [name for name in ELSEWHERE if name.startswith("shirt")])
+def test_a_shirt_does_not_open_or_move_the_control(read: Read, background: Background, name: str) -> None:
+    rows = read[name]
+    assert all(gate.passes(row, background) for row in rows)
+    assert np.abs(changes(rows, background)).max() <= 0.5
+
+
+@pytest.mark.parametrize("name", [name for name in ELSEWHERE if name.startswith("background")])
+def test_another_background_closes_the_gate(read: Read, background: Background, name: str) -> None:
+    rows = read[name]
+    spreads, shifts = column(rows, "background_spread"), np.abs(column(rows, "background_shift"))
+    print(f"{name}: spread from {spreads.min():.2f}, shift from {shifts.min():.2f}")
+    assert not any(gate.passes(row, background) for row in rows)
+    assert np.abs(changes(rows, background)).max() <= 0.5
+
+
+@pytest.mark.parametrize("name", RELIT)
+def test_another_light_is_taken_off(read: Read, background: Background, name: str) -> None:
+    rows = read[name]
+    raw, left = column(rows, "lightness_shift"), changes(rows, background)
+    passed = [gate.passes(row, background) for row in rows]
+    print(f"{name}: raw {np.median(raw):+.2f}, under control {np.median(left):+.3f}, sd {left.std(ddof=1):.3f}")
+    assert abs(np.median(raw)) > 4
+    assert abs(np.median(left)) <= 0.8
+    assert np.mean(passed) > 0.95
+
+
+@pytest.mark.parametrize(("skin", "light"), BOTH)
+def test_lightened_skin_in_dimmer_light_is_still_seen(
+    read: Read, background: Background, skin: int, light: int
+) -> None:
+    rows = read[f"skin {skin:+}, light {light:+}"]
+    assert np.median(column(rows, "lightness_shift")) == pytest.approx(skin + light, abs=0.5)
+    found = changes(rows, background)
+    print(f"skin {skin:+}, light {light:+}: {np.median(found):+.3f}, sd {found.std(ddof=1):.3f}")
+    assert np.median(found) == pytest.approx(skin, rel=0.1)
+
+
+def test_the_noise_floor_is_far_below_any_planted_shift(read: Read) -> None:
+    floor = column(read["skin +3"], "noise_floor")
+    print(f"noise floor: median {np.median(floor):.3f}, largest {floor.max():.3f}")
+    assert 0 < np.median(floor) < 0.2 and floor.max() < 0.5
+
+
+@pytest.mark.parametrize("key", EVERYBODY[::7])
+def test_a_copy_reads_exactly_nothing_on_every_measure(bench: Bench, key: str) -> None:
+    content = pairs.jpeg(pairs.portrait(key))
+    found = pairs.figures(bench, content, content)
+    for name in ("lightness_shift", "background_shift", "background_spread", "hue_shift", "delta_e"):
+        assert found[name] == 0
+    assert found["lpips"] == found["changed_share"] == found["phash_distance"] == 0
+    assert found["ssim"] == found["similarity"] == 1
+    for name in ("lightness", "hue", "ita", "monk", "skin_pixels", "faces"):
+        assert found[f"{name}_before"] == found[f"{name}_after"]
+
+
+def test_hue_and_colour_difference_follow_the_paint(bench: Bench) -> None:
+    head = heads.load("white-male-30s")
+    picture = heads.photograph(head)
+    lab = heads.srgb_to_lab(picture)
+    lab[..., 2] += 10 * (head.skin[..., None] / 255)[..., 0]
+    found = pairs.figures(bench, pairs.saved(picture), pairs.saved(heads.lab_to_srgb(lab)), "skin_tone_shift")
+    assert abs(found["lightness_shift"]) < 0.3
+    assert found["hue_shift"] > 5 and 2 < found["delta_e"] < 10
+    assert found["ita_after"] < found["ita_before"]
+
+
+def test_monk_swatches_run_from_light_to_dark(bench: Bench) -> None:
+    light, dark = (pairs.jpeg(pairs.portrait(f"{race}-female-20s")) for race in ("white", "black"))
+    found = [pairs.figures(bench, one, one, "skin_tone_shift")["monk_before"] for one in (light, dark)]
+    assert 1 <= found[0] < found[1] <= 10

@@ -7,12 +7,13 @@ import polars as pl
 import pytest
 
 from stillme import design as designs
-from stillme import editors, images, judges, pipeline, publish, sources
+from stillme import editors, images, judges, pipeline, sources
 from stillme.config import Config
 from stillme.errors import IncompleteError, InputError
 from stillme.ledger import Run
 from stillme.progress import Progress
 from stillme.records import EditReply, JudgeReply, JudgeRequest, Portrait, Status
+from stillme.tidy import tidy
 from tests.scripted import ACTORS, Editor, Judge, Source
 
 Load = Callable[..., Config]

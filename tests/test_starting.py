@@ -19,7 +19,7 @@ def able(monkeypatch: pytest.MonkeyPatch, is_able: bool) -> None:
     monkeypatch.setattr(starting, "_can_measure", lambda: is_able)
 
 
-@pytest.mark.parametrize(("small", "share"), [(True, 1.0), (False, 0.25)])
+@pytest.mark.parametrize(("small", "share"), [(True, 1.0), (False, 0.15)])
 def test_the_demo_measures_where_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool, share: float
 ) -> None:

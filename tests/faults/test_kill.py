@@ -27,7 +27,8 @@ GRID = {
             "settings": {"groups": {"race": ["white", "black", "indian"], "age": ["20s", "60s"]}},
         }
     ],
-    "experiments": {"diagnose": {"prompts": ["O-01", "V-02", "V-03"]}},
+    "experiments": {"diagnose": {"prompts": ["O-01", "V-02", "V-03"]}, "controls": {"kinds": ["re_encode"]}},
+    "measures": [{"id": "skin", "kind": "skin_tone_shift"}],
 }
 
 
@@ -42,13 +43,14 @@ def finish(folder: Path) -> None:
 
 
 def rows_done(folder: Path) -> int:
-    """How many edits and verdicts are on disk; 0 while there is no ledger yet."""
+    """How many edits, measurements and verdicts are on disk; 0 while there is no ledger yet."""
     try:
         connection = sqlite3.connect(f"file:{folder / 'run' / LEDGER}?mode=ro", uri=True)
         try:
             return int(
                 connection.execute(
                     "SELECT (SELECT count(*) FROM edit) + (SELECT count(*) FROM verdict)"
+                    " + (SELECT count(*) FROM measurement)"
                 ).fetchone()[0]
             )
         finally:
@@ -81,6 +83,7 @@ def contents(folder: Path) -> dict[str, list[tuple[object, ...]]]:
         "verdict",
         "score",
         "truth",
+        "measurement",
     ]
     found = {table: sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=repr) for table in tables}
     connection.close()
@@ -121,4 +124,6 @@ def test_killed_twenty_times_and_still_the_same(tmp_path: Path) -> None:
     assert list((rough / "run/objects/aside").iterdir()) == []
     with closing(sqlite3.connect(rough / "run" / LEDGER)) as connection:
         recorded = connection.execute("SELECT count(*) FROM attempt").fetchone()[0]
-    assert recorded == total, "every attempt that was recorded ended in a row"
+        measured = connection.execute("SELECT count(*) FROM measurement").fetchone()[0]
+    assert measured > 50
+    assert recorded == total - measured, "every attempt that was recorded ended in a row"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,15 +89,15 @@ def _hues(
 def _wobble(h: NDArray[np.floating]) -> NDArray[np.floating]:
     return np.asarray(
         1
-        - 0.17 * np.cos(h - np.radians(30))
+        - 0.17 * np.cos(h - math.radians(30))
         + 0.24 * np.cos(2 * h)
-        + 0.32 * np.cos(3 * h + np.radians(6))
-        - 0.20 * np.cos(4 * h - np.radians(63))
+        + 0.32 * np.cos(3 * h + math.radians(6))
+        - 0.20 * np.cos(4 * h - math.radians(63))
     )
 
 
 def _rotation(chroma: NDArray[np.floating], h: NDArray[np.floating]) -> NDArray[np.floating]:
     """The term for blues, where hue and chroma pull at each other."""
-    angle = np.radians(30) * np.exp(-(((np.degrees(h) - 275) / 25) ** 2))
+    angle = math.radians(30) * np.exp(-(((np.degrees(h) - 275) / 25) ** 2))
     seventh = chroma**7
     return np.asarray(-2 * np.sqrt(seventh / (seventh + 25.0**7)) * np.sin(2 * angle))

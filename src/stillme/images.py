@@ -146,7 +146,7 @@ def _over_white(image: Image.Image, profile: bytes = b"") -> Image.Image:
     if not image.has_transparency_data:
         return _in_srgb(image, profile)
     whole = image.convert("RGBA")
-    sheet = Image.new("RGB", image.size, "white")
+    sheet = Image.new("RGB", image.size, (255, 255, 255))
     sheet.paste(_in_srgb(whole, profile), mask=whole.getchannel("A"))
     return sheet
 

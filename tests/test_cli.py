@@ -26,7 +26,8 @@ def test_init_check_run_status_export_report(tmp_path: Path, capsys: pytest.Capt
     assert call(capsys, "init", file)[0] == 0
     code, out, _ = call(capsys, "check", file)
     assert code == 0 and "84 portraits × 20 prompts × 3 editors: 5,040 trials" in out
-    assert re.search(r"edits +0 +5,040", out) and re.search(r"verdicts +0 +10,080", out)
+    assert re.search(r"edits +0 +5,712", out) and re.search(r"verdicts +0 +10,080", out)
+    assert "and 672 negative controls" in out and re.search(r"measurements +0 +17,136", out)
     assert not (tmp_path / "runs").exists(), "check writes nothing"
     dump_audit(file)
     code, out, _ = call(capsys, "run", file)

@@ -7,7 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
+
+from stillme import design as designs
+from stillme.ledger import Run
+from stillme.tidy import tidy
 
 
 def stillme(*words: str) -> subprocess.CompletedProcess[str]:
@@ -40,10 +45,22 @@ def test_the_report_says_plainly_that_everything_is_simulated(demo: tuple[Path, 
 
 def test_again_there_is_nothing_to_do(demo: tuple[Path, str]) -> None:
     again = stillme("demo", str(demo[0]), "--small")
-    assert again.returncode == 0 and again.stdout.count("nothing to do") == 3
+    assert again.returncode == 0 and again.stdout.count("nothing to do") == 4
 
 
 def test_every_edit_has_an_outcome(demo: tuple[Path, str]) -> None:
     found = json.loads(stillme("status", str(demo[0] / "small"), "--json").stdout)
-    assert sum(found["edits"].values()) == found["trials"] == 9 * 4 * 3
-    assert found["edits_missing"] == found["verdicts_missing"] == 0
+    assert found["trials"] == 9 * 4 * 3
+    assert sum(found["edits"].values()) == found["trials"] + found["controls"]
+    assert found["edits_missing"] == found["verdicts_missing"] == found["measurements_missing"] == 0
+
+
+def test_the_instrument_reads_back_what_was_planted(demo: tuple[Path, str]) -> None:
+    """The editor that lightens everybody when asked nothing is seen to; the others are not."""
+    with Run.look(demo[0] / "small") as seen:
+        measured = tidy(seen, designs.recall(seen)).measured
+    assert measured is not None
+    controls = measured.filter(pl.col("prompt") == "no_op")
+    shifts = dict(controls.group_by("editor").agg(pl.col("lightness_change").mean()).iter_rows())
+    assert shifts.pop("lightens") > 1.5
+    assert max(map(abs, shifts.values())) < 0.2

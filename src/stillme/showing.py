@@ -130,7 +130,7 @@ def _gender(name: str, found: Comparison, read: _Figures) -> _Lines:
 
 
 def _error(figure: str, form: str) -> str:
-    """How wrong the model of attributes was on average, and by group; which group a portrait is in is not known."""
+    """How wrong the model of attributes was on average, and by group; nobody knows which one applies."""
     from stillme.measures.attributes import errors
 
     overall = next(getattr(row, figure) for row in errors() if row.dimension == "all")

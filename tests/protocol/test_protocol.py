@@ -128,11 +128,11 @@ def test_faults_in_several_files_come_together(copy: Path) -> None:
             "questions_from: exp9",
             "no questionnaire 'exp9'",
         ),
-        ("measures.yaml", "[-8.0, -2.5,", "[-2.5, -8.0,", "skin_tone.cut_points: each cut point is larger"),
+        ("measures.yaml", "[-10.0, -3.0,", "[-3.0, -10.0,", "skin_tone.cut_points: each cut point is larger"),
         (
             "measures.yaml",
-            "[-8.0, -2.5,",
-            "[-8.0,",
+            "[-10.0, -3.0,",
+            "[-10.0,",
             "has 3 cut points; the scale of 'skin_tone' needs 4",
         ),
         ("measures.yaml", "axis: skin_tone", "axis: skin", "skin_tone.axis: 'skin' is not an axis"),
@@ -140,7 +140,7 @@ def test_faults_in_several_files_come_together(copy: Path) -> None:
         ("measures.yaml", "axis: edit_success", "axis: success", "no_change.axis: 'success' is not an axis"),
         ("measures.yaml", "score: 1 ", "score: 7 ", "no_change.score: is not a point of the axis 'edit_success'"),
         ("measures.yaml", "lpips: 0.02", "lpips: 0.2", "no_change: lpips 0.2 is above its highest, 0.15"),
-        ("measures.yaml", "most_spread: 0.8", "most_spred: 0.8", "did you mean 'most_spread'?"),
+        ("measures.yaml", "most_spread: 0.5", "most_spred: 0.5", "did you mean 'most_spread'?"),
         (
             "measures.yaml",
             "control: no_op",

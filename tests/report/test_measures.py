@@ -67,7 +67,7 @@ def test_it_says_how_much_was_measured() -> None:
     counts = measured(found()).counts
     said = text(found())
     assert (
-        f"Measured: {counts.edits} of 1,512 edits, a stratified share of 25 % (the same share of persons in every "
+        f"Measured: {counts.edits} of 1,512 edits, a stratified share (at least 25 % of the persons in every "
         f"prompt × perceived {BY}), and {counts.controls} controls." in said
     )
     assert counts.controls == 84 * 5
@@ -196,7 +196,7 @@ def test_what_was_planted_stands_beside_what_was_read() -> None:
 
 
 def test_definitions_print_the_instruments_cut_points() -> None:
-    assert "by the cut points −8.0, −2.5, +2.5 and +8.0 of ΔL*" in Text(build(found(), context())).text
+    assert "by the cut points −10.0, −3.0, +3.0 and +10.0 of ΔL*" in Text(build(found(), context())).text
     assert "cut points" not in Text(build(audit(prompts=1), context())).text
 
 
@@ -223,7 +223,7 @@ def test_whatever_was_measured_the_page_is_whole(kinds: tuple[str, ...], lost: f
 def test_nothing_measured_yet_is_said_and_not_shown_as_zero() -> None:
     findings = audit(prompts=1, measure=measurements(share=0.0, controls=False))
     said = text(findings, share=0.1)
-    assert "Measured: 0 of 252 edits, a stratified share of 10 %" in said
+    assert "Measured: 0 of 252 edits, a stratified share (at least 10 %" in said
     assert "0.0 %" not in said
 
 

@@ -14,6 +14,7 @@ MESH = "face_landmarks_detector.tflite"
 EMBEDDING = "face_recognition_sface_2021dec_int8bq.onnx"
 TRUNK = "lpips_alex.onnx"
 HEADS = "lpips_alex_heads.npy"
+AGAIN = "Install stillme again: pip install --force-reinstall --no-deps stillme"
 
 
 def sums(*names: str) -> dict[str, str]:
@@ -27,14 +28,14 @@ def verified(name: str) -> Path:
     found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
     if found != _listed()[name]:
         what = "is missing" if found == "missing" else f"has the SHA-256 {found}, not {_listed()[name]}"
-        raise SurroundingsError(
-            f"The weights file {path} {what}.",
-            "Install stillme again: pip install --force-reinstall --no-deps stillme",
-        )
+        raise SurroundingsError(f"The weights file {path} {what}.", AGAIN)
     return path
 
 
 @cache
 def _listed() -> dict[str, str]:
-    lines = (FOLDER / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    path = FOLDER / "SHA256SUMS"
+    if not path.is_file():
+        raise SurroundingsError(f"The list of weights {path} is missing.", AGAIN)
+    lines = path.read_text(encoding="utf-8").splitlines()
     return {name: value for value, name in (line.split() for line in lines)}

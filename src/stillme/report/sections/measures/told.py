@@ -58,8 +58,8 @@ def _measured(measured: Measured, findings: Findings, context: Context) -> str:
     if chosen == asked:
         return f"Measured: all {plural(asked, 'edits')}{controls}."
     return (
-        f"Measured: {count(chosen)} of {plural(asked, 'edits')}, a stratified share of "
-        f"{_whole(context.measured_share)}{SPACE}% (the same share of persons in every prompt × perceived "
+        f"Measured: {count(chosen)} of {plural(asked, 'edits')}, a stratified share "
+        f"(at least {_whole(context.measured_share)}{SPACE}% of the persons in every prompt × perceived "
         f"{context.main.by}){controls}."
     )
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stillme.analysis import contrast, intervals
+from stillme import heads, images
+from stillme.analysis import contrast, intervals, means
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -21,7 +22,8 @@ PAGES = sorted(
 def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [line[2:].split("#")[0].split() for line in re.findall(r"^\$ stillme .*$", text, re.M)]
-    assert [words[1] for words in commands] == ["init", "check", "run", "status", "export", "report"]
+    assert [words[1] for words in commands] == ["init", "check", "run", "status", "export", "report", "measure"]
+    make_pair(tmp_path)
     for words in commands:
         if words[1] == "run":
             make_small(tmp_path / "audit.yaml")
@@ -29,6 +31,13 @@ def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
             [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{words}: {done.stderr}"
+
+
+def make_pair(folder: Path) -> None:
+    """Two pictures under the names that the README gives them."""
+    head = heads.load(heads.keys()[0])
+    for name, quality in (("before.jpg", 95), ("after.jpg", 60)):
+        (folder / name).write_bytes(images.encode(heads.photograph(head), quality=quality))
 
 
 def make_small(path: Path) -> None:
@@ -76,7 +85,7 @@ def test_examples_on_pages_run(page: Path) -> None:
     assert failed == 0
 
 
-@pytest.mark.parametrize("module", [contrast, intervals])
+@pytest.mark.parametrize("module", [contrast, intervals, means])
 def test_examples_in_code_run(module: object) -> None:
     failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
     assert tried and failed == 0

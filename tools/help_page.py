@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parent.parent / "docs/commands.md"
-COMMANDS = ("", "demo", "init", "check", "run", "status", "export", "report")
+COMMANDS = ("", "demo", "init", "check", "run", "status", "export", "report", "measure")
 HEAD = "# Commands\n\nMade from `stillme --help` by `python tools/help_page.py --write`.\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from stillme import measure as measuring
 from stillme.config import Config
 from stillme.errors import IncompleteError, SurroundingsError
 from stillme.ledger import Run
+from stillme.measures import weights
 from stillme.measures.view import Optics
 from stillme.plan import CONTROLS
 from stillme.progress import Progress
@@ -318,3 +320,25 @@ def test_the_export_has_the_measurements_with_their_columns_described(measured: 
     assert tmp_path / "measurements.csv" in written
     page = (tmp_path / "columns.md").read_text(encoding="utf-8")
     assert "## measurements" in page and "| lightness_change |" in page
+
+
+def test_damaged_weights_end_the_run_with_a_sentence_and_cost_nothing(
+    load_audit: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.copytree(weights.FOLDER, tmp_path / "weights")
+    (tmp_path / "weights" / weights.TRUNK).write_bytes(b"not a model")
+    config = few(load_audit, Editor([lighter(3), lighter(6), lighter(12)]), measures=[CHANGE])
+    with monkeypatch.context() as damaged, pytest.raises(SurroundingsError, match="Install stillme again"):
+        damaged.setattr(weights, "FOLDER", tmp_path / "weights")
+        pipeline.run(config, Progress())
+    assert rows(config.run) == [] and pipeline.status(config.run)["measurements_missing"] == 3
+
+
+def test_a_spent_budget_keeps_nothing_from_being_measured(load_audit: Load) -> None:
+    paid = {"id": "even", "kind": "planted", "settings": {"truth": "even", "price_usd": 1.0}}
+    config = load_audit(
+        editors=[paid], judges=[], measures=[CHANGE], budgets={"cost_usd": 4}, engine={"workers": 1}
+    )
+    with pytest.raises(IncompleteError, match=r"edits missing: 8, verdicts missing: 0, measurements missing: 0"):
+        pipeline.run(config, Progress())
+    assert len(rows(config.run)) == 4

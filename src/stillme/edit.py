@@ -16,6 +16,7 @@ from stillme.design import Design
 from stillme.editors import Editor
 from stillme.engine.apart import Apart, Makes
 from stillme.engine.local import Stop, work
+from stillme.errors import StillmeError
 from stillme.ledger import Run
 from stillme.ledger.run import Stored, now
 from stillme.progress import Progress, Stage
@@ -100,6 +101,8 @@ def _ask(editor: Editor, request: EditRequest) -> EditReply:
     """A bug in a backend costs one attempt, not the run."""
     try:
         return editor.edit(request)
+    except StillmeError:
+        raise  # what the machine lacks would fail every edit: the run ends with that sentence
     except Exception as error:
         return EditReply(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
 

@@ -19,6 +19,7 @@ from stillme import plan
 from stillme.design import Design
 from stillme.engine.apart import Apart
 from stillme.engine.local import Stop, work
+from stillme.errors import StillmeError
 from stillme.ledger import Run
 from stillme.ledger.run import now
 from stillme.measures import Measures, set_up
@@ -165,5 +166,7 @@ def _ask(instruments: Measures, request: MeasureRequest) -> Sequence[Reading]:
     """A bug in an instrument costs one pair, not the run."""
     try:
         return instruments.measure(request)
+    except StillmeError:
+        raise  # a damaged model would fail every pair: the run ends with that sentence
     except Exception as error:
         return [Reading(Status.CRASHED, detail=f"{type(error).__name__}: {error}")] * len(request.measures)

@@ -43,13 +43,22 @@ def run(config: Config, progress: Progress) -> Path:
         purse = Purse(config, held.spent_usd())
         purse.check(stop)
         editing.edit(held, design, progress, stop, purse)
-        measuring.measure(held, design, progress, stop)
+        measure(held, design, progress, stop)
         judging.judge(held, design, progress, stop, purse)
         if stop.reason == INTERRUPTED:
             raise KeyboardInterrupt
         report_path = report(held, design, progress)
         _raise_if_incomplete(held, design, stop, purse)
     return report_path
+
+
+def measure(held: Run, design: Design, progress: Progress, stop: Stop) -> None:
+    """Measures also what a spent budget leaves unjudged: it costs nothing. Only Ctrl-C keeps it from doing so."""
+    own = Stop()
+    if stop.reason != INTERRUPTED:
+        measuring.measure(held, design, progress, own)
+    if own.reason == INTERRUPTED:
+        raise KeyboardInterrupt
 
 
 def plan(held: Run, config: Config, progress: Progress) -> Design:

@@ -83,29 +83,28 @@ _Figures = Mapping[str, float]
 
 
 def _skin(name: str, found: Comparison, read: _Figures) -> _Lines:
-    change = found.lightness_change or 0.0
-    noise = read["noise_floor"]
-    way = (
-        "no lighter or darker than re-encoding" if abs(change) <= noise else "lighter" if change > 0 else "darker"
-    )
-    yield name, f"{change:+.2f} L* ({way}; re-encoding alone reads up to {noise:.2f})"
+    yield name, f"{found.lightness_change or 0.0:+.2f} L*, {_way(found.lightness_change or 0.0, read)}"
     light = f"{read['background_shift']:+.2f} L* of light" if "background_shift" in read else "none to be seen"
-    taken = (
-        "unchanged, its light is taken off"
-        if found.is_controlled
-        else "changed or too little, so nothing is taken off"
-    )
-    yield "  background", f"{light}; {taken} (skin alone {read['lightness_shift']:+.2f} L*)"
+    taken = "taken off" if found.is_controlled else "not taken off: changed, or too little"
+    yield "  background", f"{light}, {taken}; skin by itself {read['lightness_shift']:+.2f}"
     yield "  colour", f"hue {read['hue_shift']:+.1f}°, CIEDE2000 {read['delta_e']:.1f}"
     tones = f"L* {read['lightness_before']:.1f} → {read['lightness_after']:.1f}"
     ita = f"ITA {read['ita_before']:.0f}° → {read['ita_after']:.0f}°"
     monk = f"Monk {read['monk_before']:.0f} → {read['monk_after']:.0f}"
     yield "  description", f"{tones}, {ita}, {monk}"
     if read["faces_before"] > 1 or read["faces_after"] > 1:
-        yield (
-            "  faces",
-            f"{read['faces_before']:.0f} before, {read['faces_after']:.0f} after; the same person is read",
-        )
+        yield "  faces", f"{read['faces_before']:.0f} before, {read['faces_after']:.0f} after; one person is read"
+
+
+def _way(change: float, read: _Figures) -> str:
+    """Lighter or darker, unless re-encoding alone moves the reading as far."""
+    word = "lighter" if change > 0 else "darker"
+    if "noise_floor" not in read:
+        return word
+    noise = read["noise_floor"]
+    if abs(change) <= noise:
+        return f"no more than re-encoding alone ({noise:.2f})"
+    return f"{word}; re-encoding alone moves it by up to {noise:.2f}"
 
 
 def _change(name: str, found: Comparison, read: _Figures) -> _Lines:
@@ -115,18 +114,18 @@ def _change(name: str, found: Comparison, read: _Figures) -> _Lines:
 
 
 def _identity(name: str, found: Comparison, read: _Figures) -> _Lines:
-    alone = f", re-encoding alone {read['similarity_reencoded']:.3f}" if "similarity_reencoded" in read else ""
-    yield name, f"similarity {read['similarity']:.3f}{alone}; no threshold says who is still the same person"
+    alone = f" (re-encoding alone {read['similarity_reencoded']:.3f})" if "similarity_reencoded" in read else ""
+    yield name, f"similarity {read['similarity']:.3f}{alone}; no threshold says who is who"
 
 
 def _age(name: str, found: Comparison, read: _Figures) -> _Lines:
     yield name, f"{read['age_before']:.0f} → {read['age_after']:.0f} years to the model"
-    yield "  its error", f"{_error('age_mae', '{:.0f} years')}, against labelled photographs"
+    yield "  its error", f"{_error('age_mae', '{:.0f}')}, in years, against labelled photographs"
 
 
 def _gender(name: str, found: Comparison, read: _Figures) -> _Lines:
     yield name, f"feminine to the model {read['feminine_before']:.2f} → {read['feminine_after']:.2f}"
-    yield "  its error", f"{_error('gender_error', '{:.0%} wrong')}, against labelled photographs"
+    yield "  its error", f"{_error('gender_error', '{:.0%}')} wrong, against labelled photographs"
 
 
 def _error(figure: str, form: str) -> str:
@@ -135,7 +134,7 @@ def _error(figure: str, form: str) -> str:
 
     overall = next(getattr(row, figure) for row in errors() if row.dimension == "all")
     groups = [getattr(row, figure) for row in errors() if row.dimension != "all"]
-    return f"{form.format(overall)} on average, {form.format(min(groups))} to {form.format(max(groups))} by group"
+    return f"{form.format(overall)} ({form.format(min(groups))} to {form.format(max(groups))} by group)"
 
 
 _READ = {

@@ -14,6 +14,7 @@ import pytest
 from stillme.backends import Place, make_again
 from stillme.editors.planted import Settings
 from stillme.engine.apart import Apart
+from stillme.errors import SurroundingsError
 from stillme.heads.signature import signature
 from stillme.protocol import Protocol
 from stillme.records import EditReply, EditRequest, Status
@@ -100,3 +101,15 @@ def test_children_end_when_their_parent_is_killed() -> None:
     while child.is_running() and child.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def cannot_be_made() -> Odd:
+    raise SurroundingsError("The weights are damaged.", "Install again.")
+
+
+def test_what_the_machine_lacks_reaches_the_user_as_a_sentence() -> None:
+    apart = Apart({"odd": cannot_be_made})
+    for _ in range(2):
+        with pytest.raises(SurroundingsError, match=r"^The weights are damaged\. Install again\.$"):
+            ask(apart)
+    apart.close()

@@ -70,3 +70,13 @@ def test_every_axis_gets_its_column_once(protocol: Protocol, fresh: sqlite3.Conn
     add_axes(fresh, protocol.axes)
     columns = [row[1] for row in fresh.execute("PRAGMA table_info(score)")]
     assert columns == ["verdict", *protocol.axes]
+
+
+def test_an_older_ledger_is_read_through_a_copy_and_left_as_it_is(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / LEDGER, isolation_level=None)) as connection:
+        connection.executescript(FIRST.read_text(encoding="utf-8"))
+    before = (tmp_path / LEDGER).read_bytes()
+    with Run.look(tmp_path) as seen:
+        assert seen.query("SELECT count(*) FROM measurement") == [(0,)]
+        assert seen.query("SELECT count(*) FROM edit")[0][0] > 0
+    assert (tmp_path / LEDGER).read_bytes() == before

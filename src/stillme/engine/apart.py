@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from stillme.errors import StillmeError
 from stillme.records import EditReply, EditRequest, MeasureRequest, Reading, Status
 
 Makes = Mapping[str, Callable[[], Any]]  # must survive pickling: functions of modules, with their arguments
@@ -105,17 +106,22 @@ class _Child:
 def serve(line: Connection, makes: Makes) -> None:
     """What a child does: answers until the line closes. Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    made = {name: make() for name, make in makes.items()}
+    made: dict[str, Any] = {}
     while True:
         try:
             name, verb, request = line.recv()
         except EOFError:
             return
-        line.send(_answer(made[name], verb, request))
+        line.send(_answer(made, makes, name, verb, request))
 
 
-def _answer(made: Any, verb: str, request: object) -> Any:
+def _answer(made: dict[str, Any], makes: Makes, name: str, verb: str, request: object) -> Any:
+    """What the thing answers, made when it is first asked. A sentence for the user stays one, whoever says it."""
     try:
-        return getattr(made, verb)(request)
+        if name not in made:
+            made[name] = makes[name]()
+        return getattr(made[name], verb)(request)
+    except StillmeError as error:
+        return error
     except Exception as error:
         return RuntimeError(f"{type(error).__name__}: {error}")

@@ -27,8 +27,8 @@ ATTRIBUTES = ("apparent_age", "gender_presentation")  # read by one optional mod
 Reader = Callable[["Pair"], Mapping[str, float]]  # what a measure is once made; raises UnreadableError
 
 
-# What each kind of measure reads, in words. A reading that is ok has all of them, but those of the background only
-# where there is one.
+# What each kind of measure reads, in words. A reading that is ok has all of them, but those of the background and
+# of re-encodes only where these could be read.
 FIGURES: dict[str, dict[str, str]] = {
     "skin_tone_shift": {
         "lightness_before": "median L* of the facial skin in the source",

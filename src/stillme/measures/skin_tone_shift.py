@@ -8,7 +8,7 @@ nothing is decided by them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -52,10 +52,15 @@ def read(pair: Pair, settings: Settings) -> Mapping[str, float]:
     return {
         **_colours(before, after),
         **_light(pair.light(before.lightness)),
-        "noise_floor": max(pair.source.echoed_shifts(settings), default=0.0),
+        **_noise(pair.source.echoed_shifts(settings)),
         "faces_before": len(pair.source.faces),
         "faces_after": len(pair.edit.faces),
     }
+
+
+def _noise(shifts: Sequence[float]) -> dict[str, float]:
+    """Nothing where no re-encode could be read: an unknown floor is not a floor of 0."""
+    return {"noise_floor": max(shifts)} if shifts else {}
 
 
 def _colours(before: Tone, after: Tone) -> dict[str, float]:

@@ -52,6 +52,7 @@ fix: $(DEV)
 
 bench: $(DEV)
 	$(BIN)/python -m bench.ledger
+	$(BIN)/python -m bench.measures
 
 chromium:
 	@tools/chromium

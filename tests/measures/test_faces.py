@@ -9,7 +9,7 @@ from PIL import Image
 from stillme import heads, images
 from stillme.images import Pixels
 from stillme.measures.bench import Bench
-from stillme.measures.faces import Mesh
+from stillme.measures.faces import Finder, Mesh
 from stillme.records import Status
 from tests.measures import pairs
 from tests.measures.pairs import saved
@@ -153,3 +153,34 @@ def test_every_head_is_found_once_and_read(bench: Bench, key: str) -> None:
     mesh = view.frontal(view.person, pairs.LIMITS)
     nose = heads.load(key).points["nose"]
     assert np.hypot(*(mesh.points[4, :2] - nose)) < 0.12 * mesh.height  # point 4 is the tip of the nose
+
+
+def covered(key: str, top: float, bottom: float, colour: tuple[int, int, int]) -> bytes:
+    """A flat band over the face, from one share of its height to another."""
+    picture = pairs.portrait(key).copy()
+    left, up, width, height = (round(value) for value in Finder().find(picture)[0].box)
+    picture[round(up + top * height) : round(up + bottom * height), left : left + width] = colour
+    return saved(picture)
+
+
+@pytest.mark.parametrize("colour", [(225, 235, 240), (40, 45, 60), (60, 90, 200)])
+@pytest.mark.parametrize("key", [PERSON, OTHER, "indian-female-50s"])
+def test_a_mask_over_nose_and_mouth_is_not_read_as_skin(
+    bench: Bench, key: str, colour: tuple[int, int, int]
+) -> None:
+    found = pairs.skin(bench, saved(pairs.portrait(key)), covered(key, 0.5, 1.05, colour))
+    assert found.status is Status.PROFILE or abs(found.figures["lightness_shift"]) < 1.5
+    if found.status is Status.PROFILE:
+        assert found.detail == "the face in the edit is turned away or covered" and not found.figures
+
+
+@pytest.mark.parametrize("key", [PERSON, OTHER, "indian-female-50s"])
+def test_sunglasses_leave_enough_to_read(bench: Bench, key: str) -> None:
+    found = pairs.skin(bench, saved(pairs.portrait(key)), covered(key, 0.3, 0.46, (20, 20, 25)))
+    assert found.status is Status.OK and abs(found.figures["lightness_shift"]) < 2
+
+
+def test_a_large_photograph_is_read_like_a_small_one(bench: Bench) -> None:
+    large = saved(sized(PERSON, 5000), "JPEG", quality=95)
+    found = pairs.figures(bench, SOURCE, large)
+    assert abs(found["lightness_shift"]) < 0.3 and found["similarity"] > 0.95

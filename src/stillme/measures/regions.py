@@ -35,6 +35,9 @@ TALLEST = 224  # a face taller than this is shrunk first: its skin's median need
 DRAWN_IN = 0.06  # of the face's height
 NEAR = 20.0  # of CIELAB: what is further from the person's own middle is hair, glasses or glare
 COVERED = 25.0  # the same in an edit that shows the face in the same place; wider, to keep the same pixels
+# What tells a mask or a hand over the face from sunglasses and hats, which leave enough skin to read: on heads and
+# photographs a cover of nose and mouth leaves 0.25 to 0.5 of the skin, a hat more than 0.73, sunglasses about 0.7.
+LEAST_LEFT, MOST_LEFT, LEAST_ALIKE = 0.65, 0.9, 0.1
 LEFT_FREE = ((LEFT_EYE, 0.06), (RIGHT_EYE, 0.06), (LEFT_BROW, 0.04), (RIGHT_BROW, 0.04))
 
 
@@ -60,6 +63,20 @@ class Skin:
         corners = (int(low[0]), int(low[1]), int(high[0]), int(high[1]))
         patch = _patch(picture, corners, self.mask.shape)
         return Skin(patch, _like(patch, self.mask, self.middle, COVERED), self.middle, corners)
+
+    def covers(self, source: Skin) -> bool:
+        """Whether something lies over the skin of `source`: little of it is left, or its shading is gone."""
+        left = self.mask.sum() / max(source.mask.sum(), 1)
+        return bool(left < LEAST_LEFT or (left < MOST_LEFT and self._alike(source) < LEAST_ALIKE))
+
+    def _alike(self, source: Skin) -> float:
+        """How the light and shade of nose and cheeks go together in both, as a correlation."""
+        blur = max(1.0, self.patch.shape[0] / 60)
+        shades = [cv2.GaussianBlur(srgb_to_lab(one.patch)[..., 0], (0, 0), blur) for one in (self, source)]
+        here, there = (shade[source.mask & source.middle] for shade in shades)
+        if here.size < 2 or here.std() == 0 or there.std() == 0:
+            return 0.0
+        return float(np.corrcoef(here, there)[0, 1])
 
     def within(self, mask: Mask) -> Skin:
         """Only what `mask` has too; itself where that takes nothing away."""

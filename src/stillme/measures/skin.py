@@ -99,7 +99,14 @@ def light(before: Floats, after: Floats, boxes: tuple[Box, Box], lightness: floa
     )
     darkest, lightest = np.percentile(before[free], (5, 95))
     where = np.clip(np.array([lightness]), darkest - BEYOND, lightest + BEYOND)
-    return Light(float((fits(where) - where)[0]), spread, share)
+    return Light(
+        _same_way(float((fits(where) - where)[0]), float(np.median((after - before)[free]))), spread, share
+    )
+
+
+def _same_way(shift: float, background: float) -> float:
+    """Light that darkens the background does not lighten skin: then the curve was not to be trusted that far."""
+    return background if abs(background) > 1 and shift * background < 0 else shift
 
 
 def _misfit(residual: NDArray[np.floating], free: Mask) -> float:

@@ -26,6 +26,7 @@ from stillme.records import Status
 Vector = NDArray[np.float64]
 Floats = NDArray[np.float32]
 
+LONGEST = 2048  # a larger picture is shrunk to this first: its face has pixels enough
 SMALL = 128  # side at which whole pictures are compared colour by colour
 GREY = 6  # levels: where channels differ by less than this all over, a picture has no colour
 RIVALS = 4  # faces of an edit that are compared with the source's person
@@ -72,7 +73,7 @@ class View:
         self.name = name
         self._optics = optics
         try:
-            self.pixels = images.pixels(content)
+            self.pixels = _bounded(images.pixels(content))
         except images.BadImageError as error:
             raise UnreadableError(Status.CORRUPT, f"the {name} {error}") from None
         self._meshes: dict[Face, Mesh] = {}
@@ -216,6 +217,8 @@ class Pair:
         if not mesh.scaled(*self._scale).agrees(own):
             return self.source.tone(region, limits), self.edit.tone(self.edit.region(own), limits)
         there = region.on(self.edit.pixels, *self._scale)
+        if there.covers(region):
+            raise UnreadableError(Status.PROFILE, f"the face in the {self.edit.name} is turned away or covered")
         return self.source.tone(region.within(there.mask), limits), self.edit.tone(there, limits)
 
     @property
@@ -236,6 +239,16 @@ class Pair:
         alike = float(self.source.embedding(before) @ self.edit.embedding(after))
         here, there = _place(before, self.source), _place(after, self.edit)
         return alike - FAR * float(np.linalg.norm(here - there)) / float(np.sqrt(2))
+
+
+def _bounded(picture: Pixels) -> Pixels:
+    """A picture of a size that instruments have a use for."""
+    height, width = picture.shape[:2]
+    scale = LONGEST / max(height, width)
+    if scale >= 1:
+        return picture
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def _place(face: Face, view: View) -> Floats:

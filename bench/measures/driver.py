@@ -2,9 +2,9 @@
 
     python driver.py ours|peer [image type that the peer is told]
 
-The first line of stdin lists the files; each further line asks for one round over them, which is answered by one
-line of JSON: the seconds that it took, and for each file its skin, whether a face was found, and CPU seconds. Both
-sides run through this same code; it imports nothing of either until it knows which one it is.
+The first line of stdin lists the files; each further line, [first, last], asks for a run over a part of them. The
+answer is one line of JSON: the seconds that it took, and for each file its skin, whether a face was found, and CPU
+seconds. Both sides run through this same code; it imports nothing of either until it knows which one it is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 PROCESSES = 2
-WARM = 4  # pictures before the first round: models are loaded, caches filled
+WARM = 4  # pictures before the first run: models are loaded, caches filled
 
 Found = tuple[float | str | None, bool]  # skin: ours L*, the peer's hex; and whether it was read off a face
 _read: Callable[[Path], Found]
@@ -67,19 +67,20 @@ def one(path: str) -> tuple[float | str | None, bool, float]:
     return skin, is_face, time.process_time() - clock
 
 
-def rounds(pool: Any, paths: list[str]) -> None:
+def runs(pool: Any, paths: list[str]) -> None:
     list(pool.imap(one, paths[:WARM] * PROCESSES))
     print("ready", flush=True)
-    for _ in sys.stdin:
+    for line in sys.stdin:
+        first, last = json.loads(line)
         clock = time.perf_counter()
-        found = list(pool.imap(one, paths))
+        found = list(pool.imap(one, paths[first:last]))
         print(json.dumps({"seconds": time.perf_counter() - clock, "found": found}), flush=True)
 
 
 def main(side: str, mode: str = "") -> None:
     paths = json.loads(sys.stdin.readline())
     with multiprocessing.get_context("spawn").Pool(PROCESSES, start, (side, mode)) as pool:
-        rounds(pool, paths)
+        runs(pool, paths)
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def test_faults_in_several_files_come_together(copy: Path) -> None:
         ("measures.yaml", "axis: edit_success", "axis: success", "no_change.axis: 'success' is not an axis"),
         ("measures.yaml", "score: 1 ", "score: 7 ", "no_change.score: is not a point of the axis 'edit_success'"),
         ("measures.yaml", "lpips: 0.02", "lpips: 0.2", "no_change: lpips 0.2 is above its highest, 0.15"),
-        ("measures.yaml", "most_spread: 0.65", "most_spred: 0.65", "did you mean 'most_spread'?"),
+        ("measures.yaml", "most_spread: 0.8", "most_spred: 0.8", "did you mean 'most_spread'?"),
         (
             "measures.yaml",
             "control: no_op",

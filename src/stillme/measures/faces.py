@@ -16,7 +16,7 @@ from stillme.measures import weights
 
 Points = NDArray[np.float32]
 
-QUICK, THOROUGH = 320, 640  # longest side that faces are looked for at; the second only where the first finds none
+QUICK, THOROUGH = 256, 640  # longest side that faces are looked for at; the second only where the first finds none
 LEAST_SCORE = 0.6
 LEAST_SIDE = 8  # pixels that faces are looked for in; OpenCV reads beyond a picture of one row
 LONGEST_SIDE = 32_766  # pixels; OpenCV cuts no piece out of a longer picture
@@ -113,6 +113,7 @@ class Shaper:
 
     def __init__(self) -> None:
         self._net = cv2.dnn.readNetFromTFLite(str(weights.verified(weights.MESH)))
+        self._net.enableWinograd(False)  # the mesh's layers are small: a fifth quicker without
         self._outputs = self._net.getUnconnectedOutLayersNames()
 
     def shape(self, picture: Pixels, face: Face) -> Mesh:

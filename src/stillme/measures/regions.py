@@ -31,7 +31,7 @@ MIDDLE = [168, 50, 205, 425, 280]  # nose and inner cheeks
 MOUTH = (205, 425)  # a line just above it
 # fmt: on
 
-TALLEST = 224  # a face taller than this is shrunk first: its skin's median needs no more pixels
+TALLEST = 160  # a face taller than this is shrunk first: its skin's median needs no more pixels
 DRAWN_IN = 0.06  # of the face's height
 NEAR = 20.0  # of CIELAB: what is further from the person's own middle is hair, glasses or glare
 COVERED = 25.0  # the same in an edit that shows the face in the same place; wider, to keep the same pixels
@@ -117,11 +117,13 @@ def _middle(shape: tuple[int, int], points: Points) -> Mask:
 
 def _like(patch: Pixels, mask: Mask, middle: Mask, near: float) -> Mask:
     """The pixels of `mask` that are coloured like the middle of the same face."""
-    inner = mask & middle
-    if not inner.any():
+    if not (mask & middle).any():
         return mask
-    lab = srgb_to_lab(patch)
-    return np.asarray(mask & (np.linalg.norm(lab - np.median(lab[inner], axis=0), axis=-1) < near))
+    lab = srgb_to_lab(patch[mask])
+    away = lab - np.median(lab[middle[mask]], axis=0)
+    like = mask.copy()
+    like[mask] = np.einsum("pc,pc->p", away, away) < near * near
+    return like
 
 
 def _above(shape: tuple[int, int], one: Points, other: Points) -> Mask:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +22,9 @@ BINS = 12  # of the background's lightness, for the curve that a change of light
 SEEN = (4, 97)  # L* that is neither crushed nor blown out
 BEYOND = 20  # L*: further than this from the background's own lightness the curve is not trusted
 POWERS = (0.6, 1.7)  # of L*: what exposure and gamma do to a photograph lies well within
+SMALL_SHIFT = 1.0  # L*: so little light is taken off whatever else is seen
+FINE, LEAST_DETAIL, SAME_DETAIL = 3.0, 1.5, 0.8  # pixels; L*, standard deviation; correlation
+SHARED = 0.9  # hair and clothes share a light that leaves them no more than this part of their change
 PARTS = 4  # the picture is cut into PARTS × PARTS, each of which must have changed as the whole
 FILLED = 0.12  # of a part: with less background than this it is not looked at
 LEAST_RANGE = 0.05  # of ln L*: a background more even than this shows no curve
@@ -94,14 +98,44 @@ def light(before: Floats, after: Floats, boxes: tuple[Box, Box], lightness: floa
     if not free.any():
         return None
     curves = _curves(before[free], after[free])
-    fits, spread = min(
-        ((one, _misfit(np.asarray(after - one(before)), free)) for one in curves), key=lambda pair: pair[1]
-    )
+    fits, spread = min(((one, _misfit(after - one(before), free)) for one in curves), key=lambda pair: pair[1])
     darkest, lightest = np.percentile(before[free], (5, 95))
     where = np.clip(np.array([lightness]), darkest - BEYOND, lightest + BEYOND)
-    return Light(
-        _same_way(float((fits(where) - where)[0]), float(np.median((after - before)[free]))), spread, share
-    )
+    shift = _same_way(float((fits(where) - where)[0]), float(np.median((after - before)[free])))
+    if abs(shift) > SMALL_SHIFT and not _detail_kept(before, after, free):
+        spread = max(spread, _unshared(before, after, np.asarray(fits(before)), _body(shape, boxes)))
+    return Light(shift, spread, share)
+
+
+def _detail_kept(before: Floats, after: Floats, free: Mask) -> bool:
+    """Whether the background has detail, and has it still: then it is the same one, however light."""
+    fine = [(one - cv2.GaussianBlur(one, (0, 0), FINE))[free] for one in (before, after)]
+    if min(one.std() for one in fine) < LEAST_DETAIL:
+        return False
+    return bool(np.corrcoef(fine[0], fine[1])[0, 1] > SAME_DETAIL)
+
+
+def _body(shape: tuple[int, int], boxes: tuple[Box, Box]) -> Mask:
+    """Hair right above the face and clothes right below it, in both pictures."""
+    body = np.ones(shape, bool)
+    for left, top, width, height in boxes:
+        person = np.zeros(shape, bool)
+        sides = slice(max(0, int(left)), max(0, int(left + width)))
+        person[max(0, int(top - 0.15 * height)) : max(0, int(top)), sides] = True
+        person[max(0, int(top + 1.15 * height)) :, sides] = True
+        body &= person
+    return body
+
+
+def _unshared(before: Floats, after: Floats, lit: NDArray[np.floating], body: Mask) -> float:
+    """How far hair and clothes are from the background's change of light; 0 where they plainly share it.
+
+    A plain wall that became lighter may be another wall. Light would have fallen on hair and clothes too.
+    """
+    if not body.any():
+        return 0.0
+    explained = float(np.median(np.abs(after - lit)[body]))
+    return 0.0 if explained < SHARED * float(np.median(np.abs(after - before)[body])) else explained
 
 
 def _same_way(shift: float, background: float) -> float:

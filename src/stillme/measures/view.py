@@ -174,8 +174,9 @@ class View:
 
     @cached_property
     def is_grey(self) -> bool:
-        few = self.squared(SMALL).astype(np.int16)
-        return float(np.percentile(few.max(-1) - few.min(-1), 99)) < GREY
+        red, green, blue = np.moveaxis(self.squared(SMALL), -1, 0)
+        most, least = np.maximum(np.maximum(red, green), blue), np.minimum(np.minimum(red, green), blue)
+        return float(np.percentile(most - least, 99)) < GREY
 
     def squared(self, side: int) -> Pixels:
         """The whole picture at side × side; a picture of another shape is stretched."""

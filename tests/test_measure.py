@@ -21,9 +21,8 @@ from stillme.errors import IncompleteError, SurroundingsError
 from stillme.ledger import Run
 from stillme.measures import weights
 from stillme.measures.view import Optics
-from stillme.plan import CONTROLS
 from stillme.progress import Progress
-from stillme.records import EditReply, MeasureRequest, Reading, Status
+from stillme.records import CONTROLS, EditReply, MeasureRequest, Reading, Status
 from stillme.tidy import Tidy, tidy
 from tests.conftest import dump_audit
 from tests.scripted import ACTORS, Editor

@@ -78,9 +78,9 @@ def test_controls_come_after_the_prompts_portrait_by_portrait(
     load_audit: Callable[..., Config], protocol: Protocol
 ) -> None:
     trials = controlled(load_audit, protocol)
-    first = trials.index(next(t for t in trials if t.experiment == plan.CONTROLS))
+    first = trials.index(next(t for t in trials if t.is_control))
     assert {t.experiment for t in trials[:first]} == {plan.DIAGNOSE} and first == 84 * 2 * 3 * 2
-    assert {t.experiment for t in trials[first:]} == {plan.CONTROLS} and len(trials) - first == 84 * (3 + 2 + 1)
+    assert all(t.is_control for t in trials[first:]) and len(trials) - first == 84 * (3 + 2 + 1)
     assert [(t.prompt, t.editor, t.seed, t.arm, t.instruction) for t in trials[first : first + 6]] == [
         ("no_op", "x", 0, "baseline", "Return the image unchanged."),
         ("no_op", "y", 1, "baseline", "Return the image unchanged."),
@@ -100,7 +100,7 @@ def test_only_the_controls_asked_for(load_audit: Callable[..., Config], protocol
 
 
 def chosen(trials: list[Trial]) -> set[tuple[str, str]]:
-    return {(t.prompt, t.portrait) for t in trials if t.experiment != plan.CONTROLS}
+    return {(t.prompt, t.portrait) for t in trials if not t.is_control}
 
 
 def test_a_share_is_balanced_and_the_same_for_every_editor_and_seed(
@@ -113,7 +113,7 @@ def test_a_share_is_balanced_and_the_same_for_every_editor_and_seed(
     assert len(counts) == 2 * 7 and set(counts.values()) == {3}
     real = [t for t in kept if t.experiment == plan.DIAGNOSE]
     assert len(real) == len(chosen(kept)) * 3 * 2, "all editors and seeds of a pair"
-    assert sum(t.experiment == plan.CONTROLS for t in kept) == 84 * 6, "every control"
+    assert sum(t.is_control for t in kept) == 84 * 6, "every control"
     places = {t.key: n for n, t in enumerate(trials)}
     assert [places[t.key] for t in kept] == sorted(places[t.key] for t in kept)
     assert chosen(kept) != {("O-01", p) for _, p in chosen(kept)} | {("V-02", p) for _, p in chosen(kept)}, (

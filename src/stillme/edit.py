@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from operator import attrgetter
 
-from stillme import images, plan
+from stillme import images
 from stillme.backends import Prepared
 from stillme.design import Design
 from stillme.editors import Editor
@@ -74,7 +74,7 @@ class _Step:
         self._own_controls = {control.id for control in rules.controls_by("editor")} if rules else set()
 
     def _request(self, trial: Trial) -> EditRequest:
-        own = trial.experiment == plan.CONTROLS and trial.prompt in self._own_controls
+        own = trial.is_control and trial.prompt in self._own_controls
         control = trial.prompt if own else ""
         return EditRequest(trial.edit, self._source(trial.image), trial.instruction, trial.seed, control)
 

@@ -32,6 +32,9 @@ _UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 _SPACES = {"RGB": "RGB ", "L": "GRAY", "CMYK": "CMYK"}  # mode -> a colour profile's name for it
+_METHODS = {"lanczos": Image.Resampling.LANCZOS, "bicubic": Image.Resampling.BICUBIC}
+SMALL = 128  # side at which colour is looked for
+GREY = 6  # levels: where channels differ by less than this all over, a picture has no colour
 _SAME = 2  # levels: a profile that moves no colour further is sRGB under any name
 
 # What is wrong with an image is an error here, or of no account (broken EXIF); Pillow's own limit is above ours.
@@ -67,6 +70,53 @@ def inspect(content: bytes) -> Facts:
 def _is_flat(image: Image.Image) -> bool:
     bands = _over_white(_eight_bits(image)).getextrema()
     return all(isinstance(band, tuple) and band[0] == band[1] for band in bands)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How an image file differs from the plain case: one upright RGB picture with colour in it."""
+
+    frames: int
+    mode: str
+    is_turned: bool  # stored lying down; EXIF says how to show it
+    is_grey: bool
+    has_profile: bool  # of other colours than sRGB's
+
+    @property
+    def is_plain(self) -> bool:
+        return self.frames == 1 and self.mode == "RGB" and not self.is_turned and not self.has_profile
+
+
+def condition(content: bytes) -> Condition:
+    """Decodes the whole image and says what is unusual about it."""
+    image = _open(content)
+    profile = image.info.get("icc_profile")
+    odd = isinstance(profile, bytes) and image.mode in _SPACES and _transform(profile, image.mode) is not None
+    frames = int(getattr(image, "n_frames", 1))
+    return Condition(frames, image.mode, _upright(image) is not image, _is_grey(_shown(content)), odd)
+
+
+def _is_grey(image: Image.Image) -> bool:
+    """Whether channels hardly differ anywhere: scans and JPEG leave a few levels."""
+    small = np.asarray(image.resize((SMALL, SMALL), Image.Resampling.BOX), np.int16)
+    return float(np.percentile(small.max(-1) - small.min(-1), 99)) < GREY
+
+
+def plain(content: bytes) -> bytes:
+    """The picture as a viewer would show it, without loss: upright, sRGB, one frame. PNG."""
+    buffer = io.BytesIO()
+    _shown(content).save(buffer, "PNG", icc_profile=None)
+    return buffer.getvalue()
+
+
+def enlarged(content: bytes, side: int, method: str) -> bytes:
+    """The picture with its shorter side brought to `side` by a named method. PNG, so that nothing is lost again."""
+    image = _shown(content)
+    scale = side / min(image.size)
+    size = (round(image.width * scale), round(image.height * scale))
+    buffer = io.BytesIO()
+    image.resize(size, _METHODS[method]).save(buffer, "PNG", icc_profile=None)
+    return buffer.getvalue()
 
 
 def pixels(content: bytes) -> Pixels:

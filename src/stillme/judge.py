@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 
-from stillme import plan
 from stillme.design import Design
 from stillme.engine.local import Stop, work
 from stillme.judges import Judge
@@ -41,7 +40,7 @@ def looks(run: Run, design: Design) -> Iterator[Look]:
     disclose = protocol.presets[design.config.audit.preset].disclose
     form = form_hash(protocol)
     for trial in design.distinct_edits():
-        if trial.experiment != plan.CONTROLS and trial.edit in pictures:
+        if not trial.is_control and trial.edit in pictures:
             labels = people[trial.portrait].labels
             disclosed = {name: labels[name] for name in disclose if name in labels}
             for judge, settings in design.judges.items():

@@ -57,6 +57,11 @@ def sittings(run: Run, design: Design) -> dict[str, Sitting]:
     }
 
 
+def pairs(run: Run, design: Design) -> list[Sitting]:
+    """Each pair of pictures once, however many trials came out as it."""
+    return list({(one.source, one.image): one for one in sittings(run, design).values()}.values())
+
+
 def _sitting(source: str, image: str, design: Design) -> Sitting:
     keys = {name: key_of(source, image, settings) for name, settings in design.measures.items()}
     return Sitting(source, image, keys)
@@ -69,10 +74,10 @@ def key_of(source: str, image: str, settings: str) -> str:
 def missing(run: Run, design: Design) -> tuple[list[Sitting], int]:
     """The pairs with something left to measure, source by source, and how many measurements are there."""
     done = run.keys("measurement")
-    wanted = {(one.source, one.image): one for one in sittings(run, design).values()}
-    left = (_left(one, done) for one in wanted.values())
+    wanted = pairs(run, design)
+    left = (_left(one, done) for one in wanted)
     todo = sorted((one for one in left if one.measures), key=attrgetter("source"))
-    return todo, sum(len(one.measures) for one in wanted.values()) - count(todo)
+    return todo, count(wanted) - count(todo)
 
 
 def _left(sitting: Sitting, done: set[str]) -> Sitting:
@@ -89,7 +94,7 @@ def standing(run: Run, design: Design) -> dict[str, Counter[str]]:
     """Measure -> how its measurements ended, of those that the design asks for."""
     ended = dict(run.query("SELECT key, status FROM measurement"))
     counts: dict[str, Counter[str]] = {name: Counter() for name in design.measures}
-    for sitting in {(one.source, one.image): one for one in sittings(run, design).values()}.values():
+    for sitting in pairs(run, design):
         for name, key in sitting.measures.items():
             if key in ended:
                 counts[name][ended[key]] += 1

@@ -18,7 +18,6 @@ from stillme import design as designs
 from stillme import edit as editing
 from stillme import judge as judging
 from stillme import measure as measuring
-from stillme import plan as planning
 from stillme.config import Config, check_keys
 from stillme.design import Design
 from stillme.engine.local import INTERRUPTED, Stop
@@ -147,7 +146,7 @@ def look_ahead(config: Config) -> Outlook:
     design = designs.make(config, portraits)
     done = _already(config, design)
     todo = [trial for trial in design.distinct_edits() if trial.edit not in done.edits]
-    judged = [trial for trial in todo if trial.experiment != planning.CONTROLS]
+    judged = [trial for trial in todo if not trial.is_control]
     verdicts = done.verdicts_missing + len(judged) * len(set(design.judges.values()))
     chosen = {trial.edit for trial in measuring.measured(design)}
     measurements = done.measurements_missing + sum(t.edit in chosen for t in todo) * len(design.measures)
@@ -156,10 +155,10 @@ def look_ahead(config: Config) -> Outlook:
     measures = config.measures.values()
     seconds = sum(one.seconds for one in edits) + verdicts * _mean([j.seconds for j in judges])
     seconds += measurements * _mean([m.seconds for m in measures])
-    controls = sum(trial.experiment == planning.CONTROLS for trial in design.trials)
+    controls = sum(trial.is_control for trial in design.trials)
     return Outlook(
         portraits=len(portraits),
-        prompts=len({t.prompt for t in design.trials if t.experiment != planning.CONTROLS}),
+        prompts=len({t.prompt for t in design.trials if not t.is_control}),
         editors=len(config.editors),
         trials=len(design.trials) - controls,
         controls=controls,
@@ -213,8 +212,8 @@ def status(path: Path) -> dict[str, Any]:
             "name": design.config.audit.name,
             "protocol": design.config.protocol.name,
             "preset": design.config.audit.preset,
-            "trials": sum(trial.experiment != planning.CONTROLS for trial in design.trials),
-            "controls": sum(trial.experiment == planning.CONTROLS for trial in design.trials),
+            "trials": sum(not trial.is_control for trial in design.trials),
+            "controls": sum(trial.is_control for trial in design.trials),
             "edits": dict(sorted(editing.standing(seen, design).items())),
             "edits_missing": len(editing.missing(seen, design)),
             "measurements": {name: dict(sorted(counts.items())) for name, counts in measured.items()},

@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from stillme.config import BASELINE, Audit, Diagnose, wanted_controls
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Control, Prompt
-from stillme.records import Portrait, Trial, digest
+from stillme.records import CONTROLS, Portrait, Trial, digest
 
 DIAGNOSE = "diagnose"
-CONTROLS = "controls"
 
 
 def trials(
@@ -104,7 +103,7 @@ def measured(
     for every editor, arm and seed; a larger share contains a smaller one.
     """
     chosen = set(_chosen_pairs(trials, portraits, protocol, share))
-    return [t for t in trials if t.experiment == CONTROLS or (t.prompt, t.portrait) in chosen]
+    return [t for t in trials if t.is_control or (t.prompt, t.portrait) in chosen]
 
 
 def _chosen_pairs(
@@ -115,7 +114,7 @@ def _chosen_pairs(
     group_of = {portrait.key: portrait.labels.get(dimension, "") for portrait in portraits}
     strata: dict[tuple[str, str], set[str]] = {}
     for trial in trials:
-        if trial.experiment != CONTROLS:
+        if not trial.is_control:
             strata.setdefault((trial.prompt, group_of[trial.portrait]), set()).add(trial.portrait)
     for (prompt, _), people in strata.items():
         drawn = sorted(people, key=lambda person: digest("measured", portrait=person, prompt=prompt))

@@ -74,6 +74,9 @@ class Role(StrEnum):
     INSTRUMENT = "instrument"  # measured, not judged: stands beside the ensemble, never in it
 
 
+CONTROLS = "controls"  # the experiment of the negative controls: edits that ask for nothing
+
+
 def canonical(value: Any) -> str:
     """One spelling for equal data: sorted keys, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -125,6 +128,11 @@ class Trial:
     seed: int
     portrait: str
     image: str
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it asks for nothing: such an edit is measured and never judged."""
+        return self.experiment == CONTROLS
 
     @classmethod
     def of(

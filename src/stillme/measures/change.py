@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import dctn
 from scipy.ndimage import uniform_filter
 
+from stillme import fingerprint
 from stillme.backends import Place, Prepared
 from stillme.colour import delta_e_2000
 from stillme.measures import Reader, weights
@@ -27,7 +27,6 @@ Floats = NDArray[np.float64]
 VERSION = 1  # raise when the same pictures and settings give other figures
 WINDOW = 7  # pixels; SSIM's
 SEEN = 5.0  # CIEDE2000 beyond which two colours are plainly not the same
-HASH = 8  # the perceptual hash has HASH × HASH bits
 
 
 class Settings(Frozen):
@@ -84,5 +83,4 @@ def structural_similarity(one: Floats, other: Floats) -> float:
 def perceptual_hash(view: View) -> NDArray[np.bool_]:
     """Which of the lowest frequencies are above their median."""
     grey = view.grey.reshape(32, 8, 32, 8).mean((1, 3), dtype=np.float64)
-    low = dctn(grey, norm="ortho")[:HASH, :HASH].ravel()
-    return np.asarray(low > np.median(low[1:]))
+    return fingerprint.bits(grey)

@@ -7,13 +7,9 @@ model knows two classes only and errs more for some groups than for others; attr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from stillme.backends import Place, Prepared
 from stillme.measures import Reader, attributes
-
-if TYPE_CHECKING:
-    from stillme.measures.view import Pair
 
 VERSION = 1  # raise when the same pictures and settings give other figures
 
@@ -23,27 +19,9 @@ class Settings(attributes.Settings):
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[Reader]:
-    return Prepared(
-        {
-            "measure": "gender_presentation",
-            "version": VERSION,
-            **attributes.effective(attributes.GENDER, settings),
-        },
-        settings.model_dump(mode="json"),
-        make=lambda: make(settings),
-        description="How feminine or masculine the person appears to a model, before and after.",
-        seconds=0.03,
-        computes=True,
-        requires=("cv2", attributes.MODULE),
-    )
+    return attributes.prepared("gender_presentation", VERSION, attributes.GENDER, settings, read)
 
 
-def make(settings: Settings) -> Reader:
-    attributes.model()  # a file that is not what it should be is found here, before anything is measured
-    return lambda pair: read(pair, settings)
-
-
-def read(pair: Pair, settings: Settings) -> Mapping[str, float]:
-    before, after = attributes.both(pair, settings)
+def read(before: attributes.Apparent, after: attributes.Apparent) -> Mapping[str, float]:
     shift = after.feminine - before.feminine
     return {"feminine_before": before.feminine, "feminine_after": after.feminine, "feminine_shift": shift}

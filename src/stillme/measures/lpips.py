@@ -18,9 +18,8 @@ Features = tuple[NDArray[np.float32], ...]
 SIDE = 256
 CHANNELS = (64, 192, 384, 256, 256)
 LAYERS = tuple(f"relu{n}" for n in range(len(CHANNELS)))
-SHIFT = np.array(
-    [-0.030, -0.088, -0.188], np.float32
-)  # the constants that the published weights were trained with
+# The constants that the published weights were trained with.
+SHIFT = np.array([-0.030, -0.088, -0.188], np.float32)
 SCALE = np.array([0.458, 0.448, 0.450], np.float32)
 
 
@@ -34,10 +33,8 @@ class Trunk:
         self._scales = [np.sqrt(part).astype(np.float32)[:, None, None] for part in parts]
 
     def features(self, picture: Pixels) -> Features:
-        shrinks = picture.shape[0] * picture.shape[1] > SIDE * SIDE
-        way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-        squared = cv2.resize(picture, (SIDE, SIDE), interpolation=way).astype(np.float32)
-        given = (squared / np.float32(127.5) - 1 - SHIFT) / SCALE
+        """Of a picture of SIDE × SIDE pixels."""
+        given = (picture.astype(np.float32) / np.float32(127.5) - 1 - SHIFT) / SCALE
         self._net.setInput(np.ascontiguousarray(given.transpose(2, 0, 1)[None]))
         found = self._net.forward(list(LAYERS))
         return tuple(_unit(one[0]) * scale for one, scale in zip(found, self._scales, strict=True))

@@ -8,6 +8,7 @@ person's nose and cheeks. No colour counts as skin in itself: that would decide 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import cv2
 import numpy as np
@@ -32,6 +33,7 @@ MOUTH = (205, 425)  # a line just above it
 # fmt: on
 
 TALLEST = 160  # a face taller than this is shrunk first: its skin's median needs no more pixels
+PERCENTILES = (20, 80)
 DRAWN_IN = 0.06  # of the face's height
 NEAR = 20.0  # of CIELAB: what is further from the person's own middle is hair, glasses or glare
 COVERED = 25.0  # the same in an edit that shows the face in the same place; wider, to keep the same pixels
@@ -53,6 +55,13 @@ class Skin:
     @property
     def colours(self) -> Pixels:
         return self.patch[self.mask]
+
+    @cached_property
+    def median(self) -> NDArray[np.float64]:
+        """The median of L*, a*, b* over the pixels in the middle of L*: neither shadow nor highlight."""
+        lab = srgb_to_lab(self.colours)
+        low, high = np.percentile(lab[:, 0], PERCENTILES)
+        return np.asarray(np.median(lab[(lab[:, 0] >= low) & (lab[:, 0] <= high)], axis=0), np.float64)
 
     def on(self, picture: Pixels, across: float, down: float) -> Skin:
         """The same skin in another picture of the same frame, whose pixels are `across` and `down` as many."""

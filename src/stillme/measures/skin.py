@@ -17,7 +17,6 @@ from stillme.measures.regions import Mask, Skin, background
 Floats = NDArray[np.float32]
 Curve = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 
-MIDDLE = (20, 80)  # percentiles of L* between which skin is neither shadow nor highlight
 BINS = 12  # of the background's lightness, for the curve that a change of light follows
 SEEN = (4, 97)  # L* that is neither crushed nor blown out
 BEYOND = 20  # L*: further than this from the background's own lightness the curve is not trusted
@@ -49,8 +48,11 @@ class Limits(Protocol):
 class Tone:
     """The colour of one person's facial skin: the median of its middle."""
 
-    lab: NDArray[np.float64]
     region: Skin
+
+    @property
+    def lab(self) -> NDArray[np.float64]:
+        return self.region.median
 
     @property
     def lightness(self) -> float:
@@ -74,16 +76,13 @@ class Tone:
         return int(red), int(green), int(blue)
 
 
-def median_colour(skin: Skin) -> NDArray[np.float64]:
-    """The median of L*, a*, b* over the pixels in the middle of L*."""
-    lab = colour.srgb_to_lab(skin.colours)
-    low, high = np.percentile(lab[:, 0], MIDDLE)
-    return np.asarray(np.median(lab[(lab[:, 0] >= low) & (lab[:, 0] <= high)], axis=0), np.float64)
-
-
 @dataclass(frozen=True)
 class Light:
-    """How far the background's lightness moved, how unevenly, and how much of the picture says so."""
+    """How far light moved the skin's lightness to judge by the background, and how much of the picture says so.
+
+    `spread`: how far the background is from a change of light alone; at least the shift itself where neither its
+    detail nor hair and clothes confirm that it is the same one.
+    """
 
     shift: float
     spread: float
@@ -102,8 +101,9 @@ def light(before: Floats, after: Floats, boxes: tuple[Box, Box], lightness: floa
     darkest, lightest = np.percentile(before[free], (5, 95))
     where = np.clip(np.array([lightness]), darkest - BEYOND, lightest + BEYOND)
     shift = _same_way(float((fits(where) - where)[0]), float(np.median((after - before)[free])))
-    if abs(shift) > SMALL_SHIFT and not _detail_kept(before, after, free):
-        spread = max(spread, _unshared(before, after, np.asarray(fits(before)), _body(shape, boxes)))
+    known = _detail_kept(before, after, free) or _shared(before, after, fits, _body(shape, boxes))
+    if abs(shift) > SMALL_SHIFT and not known:
+        spread = max(spread, abs(shift))
     return Light(shift, spread, share)
 
 
@@ -127,15 +127,15 @@ def _body(shape: tuple[int, int], boxes: tuple[Box, Box]) -> Mask:
     return body
 
 
-def _unshared(before: Floats, after: Floats, lit: NDArray[np.floating], body: Mask) -> float:
-    """How far hair and clothes are from the background's change of light; 0 where they plainly share it.
+def _shared(before: Floats, after: Floats, lit: Curve, body: Mask) -> bool:
+    """Whether hair and clothes moved as the background's change of light says.
 
     A plain wall that became lighter may be another wall. Light would have fallen on hair and clothes too.
     """
     if not body.any():
-        return 0.0
-    explained = float(np.median(np.abs(after - lit)[body]))
-    return 0.0 if explained < SHARED * float(np.median(np.abs(after - before)[body])) else explained
+        return False
+    left = float(np.median(np.abs(after - lit(before))[body]))
+    return left < SHARED * float(np.median(np.abs(after - before)[body]))
 
 
 def _same_way(shift: float, background: float) -> float:

@@ -55,6 +55,7 @@ def read(pair: Pair, settings: Settings) -> Mapping[str, float]:
         **_noise(pair.source.echoed_shifts(settings)),
         "faces_before": len(pair.source.faces),
         "faces_after": len(pair.edit.faces),
+        "face_after": pair.edit.faces.index(pair.people[1]) + 1,
     }
 
 

@@ -18,9 +18,9 @@ from stillme.colour import srgb_to_lab
 from stillme.images import Pixels
 from stillme.measures import weights
 from stillme.measures.faces import Box, Face, Finder, Mesh, Shaper
-from stillme.measures.lpips import Features, Trunk
+from stillme.measures.lpips import SIDE, Features, Trunk
 from stillme.measures.regions import Skin, skin
-from stillme.measures.skin import Light, Limits, Tone, light, median_colour
+from stillme.measures.skin import Light, Limits, Tone, light
 from stillme.records import Status
 
 Vector = NDArray[np.float64]
@@ -28,7 +28,6 @@ Floats = NDArray[np.float32]
 
 LONGEST = 2048  # a larger picture is shrunk to this first: its face has pixels enough
 SMALL = 128  # side at which whole pictures are compared colour by colour
-GREY = 6  # levels: where channels differ by less than this all over, a picture has no colour
 RIVALS = 4  # faces of an edit that are compared with the source's person
 SAME_SHAPE = 0.03  # pictures whose width to height differs by more don't show the same frame
 FAR = 0.5  # how much of a cosine a whole picture's diagonal of distance counts for
@@ -79,7 +78,6 @@ class View:
         self._meshes: dict[Face, Mesh] = {}
         self._embeddings: dict[Face, Vector] = {}
         self._regions: dict[Mesh, Skin] = {}
-        self._tones: dict[Skin, Tone] = {}
         self._shifts: list[float] | None = None
 
     @cached_property
@@ -128,17 +126,15 @@ class View:
 
     def tone(self, region: Skin, limits: Limits) -> Tone:
         """The colour of a region of skin."""
-        if region not in self._tones:
-            pixels = int(region.mask.sum())
-            if pixels < limits.least_pixels:
-                raise UnreadableError(Status.TOO_SMALL, f"{pixels} pixels of skin in the {self.name}")
-            self._tones[region] = Tone(median_colour(region), region)
-        return self._tones[region]
+        tone = Tone(region)
+        if tone.pixels < limits.least_pixels:
+            raise UnreadableError(Status.TOO_SMALL, f"{tone.pixels} pixels of skin in the {self.name}")
+        return tone
 
     @cached_property
     def features(self) -> Features:
         """What LPIPS compares."""
-        return self._optics.trunk.features(self.pixels)
+        return self._optics.trunk.features(self._square)
 
     @cached_property
     def small(self) -> Floats:
@@ -154,8 +150,12 @@ class View:
 
     @cached_property
     def grey(self) -> Floats:
-        """The whole picture's luma at 256 × 256."""
-        return cv2.cvtColor(self.squared(256), cv2.COLOR_RGB2GRAY).astype(np.float32)
+        """The whole picture's luma at SIDE × SIDE."""
+        return cv2.cvtColor(self._square, cv2.COLOR_RGB2GRAY).astype(np.float32)
+
+    @cached_property
+    def _square(self) -> Pixels:
+        return self.squared(SIDE)
 
     @cached_property
     def echoes(self) -> tuple[View, ...]:
@@ -176,7 +176,7 @@ class View:
     def is_grey(self) -> bool:
         red, green, blue = np.moveaxis(self.squared(SMALL), -1, 0)
         most, least = np.maximum(np.maximum(red, green), blue), np.minimum(np.minimum(red, green), blue)
-        return float(np.percentile(most - least, 99)) < GREY
+        return float(np.percentile(most - least, 99)) < images.GREY
 
     def squared(self, side: int) -> Pixels:
         """The whole picture at side × side; a picture of another shape is stretched."""

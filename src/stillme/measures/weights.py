@@ -25,11 +25,16 @@ def sums(*names: str) -> dict[str, str]:
 def verified(name: str) -> Path:
     """The path of a weights file whose content is what it should be."""
     path = FOLDER / name
-    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
-    if found != _listed()[name]:
-        what = "is missing" if found == "missing" else f"has the SHA-256 {found}, not {_listed()[name]}"
-        raise SurroundingsError(f"The weights file {path} {what}.", AGAIN)
+    check(path, _listed()[name], AGAIN)
     return path
+
+
+def check(path: Path, expected: str, remedy: str) -> None:
+    """Refuses a file whose content is another than it should be; `remedy` is the next step."""
+    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
+    if found != expected:
+        what = "is missing" if found == "missing" else f"has the SHA-256 {found}, not {expected}"
+        raise SurroundingsError(f"The weights file {path} {what}.", remedy)
 
 
 @cache

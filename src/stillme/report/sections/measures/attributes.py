@@ -21,7 +21,7 @@ _UNITS = {AGE: "years", FEMININE: "share read as feminine"}
 _UNMEASURED = "the model’s error was not measured for this group"
 _ERRS = (
     "The model errs, and not alike for every group: hold a shift against the error beside it, which was measured "
-    "on faces with known labels."
+    "on labelled faces."
 )
 
 
@@ -59,13 +59,13 @@ def _table(
 
 
 def _errors(figure: str) -> list[Column]:
-    """The model's error on faces with known labels: what a shift of this size has to be held against."""
+    """The model's error on labelled faces: what a shift of this size has to be held against."""
     tested = tally("Faces tested", "faces", _UNMEASURED)
     if figure == AGE:
         size = value("Model’s error", "age_mae", _UNMEASURED, digits=1, note="mean distance, years")
         return [
             tested,
             size,
-            change("Model’s bias", "age_bias", _UNMEASURED, digits=1, note="read − known, years"),
+            change("Model’s bias", "age_bias", _UNMEASURED, digits=1, note="read − labelled, years"),
         ]
     return [tested, percentage("Model’s error", "gender_error", _UNMEASURED)]

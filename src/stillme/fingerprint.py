@@ -1,0 +1,59 @@
+"""Perceptual fingerprints: pictures that look alike have fingerprints that differ in few bits. Knows no faces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stillme.images import Pixels
+
+HASH = 8  # a fingerprint has HASH × HASH bits
+SIDE = 32  # of the grey picture that it is read off
+Bits = NDArray[np.bool_]
+
+
+def bits(grey: NDArray[np.floating]) -> Bits:
+    """Of a grey picture of SIDE × SIDE: which of the lowest frequencies are above their median."""
+    from scipy.fft import dctn
+
+    low = dctn(np.asarray(grey, np.float64), norm="ortho")[:HASH, :HASH].ravel()
+    return np.asarray(low > np.median(low[1:]))
+
+
+def fingerprint(picture: Pixels) -> tuple[str, str]:
+    """Of a picture and of its mirror image, as hexadecimal: a mirrored copy is a copy."""
+    grey = _shrunk(picture.astype(np.float64) @ (0.299, 0.587, 0.114))
+    return _spelled(bits(grey)), _spelled(bits(grey[:, ::-1]))
+
+
+def _shrunk(grey: NDArray[np.float64]) -> NDArray[np.float64]:
+    """SIDE × SIDE means of equal parts; the same sums on every machine."""
+    rows = _means(grey, SIDE)
+    return _means(rows.T, SIDE).T
+
+
+def _means(grey: NDArray[np.float64], parts: int) -> NDArray[np.float64]:
+    """The mean of each of `parts` equal bands of rows; a row on a border counts for both by its share."""
+    count = grey.shape[0]
+    running = np.vstack([np.zeros((1, grey.shape[1])), np.cumsum(grey, axis=0)])
+    edges = np.linspace(0, count, parts + 1)
+    whole = np.minimum(edges.astype(int), count - 1)
+    at = running[whole] + (edges - whole)[:, None] * grey[whole]
+    return np.asarray(np.diff(at, axis=0) * (parts / count))
+
+
+def _spelled(found: Bits) -> str:
+    return np.packbits(found).tobytes().hex()
+
+
+def distance(one: str, other: str) -> int:
+    """In how many bits two fingerprints differ."""
+    return (int(one, 16) ^ int(other, 16)).bit_count()
+
+
+def nearest(new: Sequence[str], known: Iterable[str]) -> tuple[int, int] | None:
+    """The place of the known fingerprint nearest to any of the new ones, and its distance; None without any."""
+    found = [(min(distance(one, other) for one in new), place) for place, other in enumerate(known)]
+    return (min(found)[1], min(found)[0]) if found else None

@@ -6,7 +6,7 @@ Score columns are not here: a run's axes come from its protocol, so `add_axes` m
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stillme.errors import SurroundingsError
 
@@ -80,15 +80,15 @@ MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH, _MEASUREMENT)
 VERSION = len(MIGRATIONS)
 
 
-def migrate(connection: sqlite3.Connection, where: str) -> None:
+def migrate(connection: sqlite3.Connection, where: str, steps: Sequence[str] = MIGRATIONS) -> None:
     """Brings a ledger of any age to this version, one step a transaction."""
     found = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if found > VERSION:
+    if found > len(steps):
         raise SurroundingsError(
-            f"The ledger {where} has schema {found}; this stillme knows up to {VERSION}.",
+            f"The ledger {where} has schema {found}; this stillme knows up to {len(steps)}.",
             "Install a newer stillme.",
         )
-    for number, script in enumerate(MIGRATIONS[found:], start=found + 1):
+    for number, script in enumerate(steps[found:], start=found + 1):
         guards = "".join(_append_only(table) for table in _tables_made(script))
         connection.executescript(f"BEGIN IMMEDIATE;{script}{guards}PRAGMA user_version = {number};COMMIT;")
 

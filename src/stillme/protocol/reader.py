@@ -27,6 +27,7 @@ from stillme.protocol.schema import (
     Groups,
     Instruments,
     Manifest,
+    Portraits,
     Preset,
     Prompt,
     Prompts,
@@ -47,7 +48,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "editors.yaml": Editors,
     "study_rules.yaml": StudyRules,
 }
-_OPTIONAL: dict[str, type[BaseModel]] = {"measures.yaml": Instruments}
+_OPTIONAL: dict[str, type[BaseModel]] = {"measures.yaml": Instruments, "portraits.yaml": Portraits}
 _TEMPLATES = ("templates/judge_structure.txt", "templates/feature_extraction.txt")
 
 
@@ -68,6 +69,7 @@ class Protocol:
     files: dict[str, str]
     hash: str
     measures: Instruments | None = None
+    portraits: Portraits | None = None
 
     @property
     def name(self) -> str:
@@ -182,6 +184,7 @@ def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fa
         _check_questionnaires,
         _check_measures,
         _check_controls,
+        _check_portraits,
     )
     found = [finding for check in checks for finding in check(protocol)]
     files = {str(d.data.get("id")): name for name, d in documents.items() if name.startswith("questionnaires/")}
@@ -315,3 +318,18 @@ def _check_controls(protocol: Protocol) -> Iterator[_Finding]:
     word = protocol.measures.no_change.control
     if word not in asked:
         yield "measures.yaml", ("no_change", "control"), unknown(word, "control by: prompt", asked)
+
+
+def _check_portraits(protocol: Protocol) -> Iterator[_Finding]:
+    if protocol.portraits is None:
+        return
+    dimensions, criteria = protocol.groups.dimensions, {c.id for c in protocol.groups.selection_criteria}
+    for part in ("outside", "fairface_classes", "utkface_classes"):
+        for word in getattr(protocol.portraits, part):
+            if word not in dimensions:
+                yield "portraits.yaml", (part, word), unknown(word, "dimension of groups.yaml", dimensions)
+    for word in protocol.portraits.criteria:
+        if word not in criteria:
+            yield "portraits.yaml", ("criteria", word), unknown(word, "criterion of groups.yaml", sorted(criteria))
+    for word in sorted(criteria - set(protocol.portraits.criteria)):
+        yield "portraits.yaml", ("criteria",), f"has no rule for the criterion '{word}' of groups.yaml"

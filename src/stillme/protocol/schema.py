@@ -233,6 +233,40 @@ class Instruments(Frozen):
         return tuple(control for control in self.controls if control.by == maker)
 
 
+class Rule(Frozen):
+    """What one figure has to be for a criterion to be met."""
+
+    figure: Word
+    label: Text
+    unit: str = ""
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @model_validator(mode="after")
+    def _has_a_bound(self) -> Rule:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("give at_least, at_most or both")
+        return self
+
+
+class Duplicates(Frozen):
+    """How many bits two fingerprints may differ in and still belong to the same picture."""
+
+    largest_distance: int = Field(ge=0, le=31)
+
+
+class Portraits(Frozen):
+    """portraits.yaml: what a candidate portrait has to be like, and how data sets spell who it shows."""
+
+    least_side: int = Field(ge=16)
+    duplicates: Duplicates
+    face_sized: int = Field(ge=0)
+    outside: dict[Word, tuple[str, ...]] = Field(default_factory=dict)
+    fairface_classes: dict[Word, tuple[str, ...]] = Field(default_factory=dict)
+    utkface_classes: dict[Word, tuple[str, ...]] = Field(default_factory=dict)
+    criteria: dict[Word, tuple[Rule, ...]]
+
+
 class EditorRow(Frozen):
     """Published inference settings of one audited editor."""
 

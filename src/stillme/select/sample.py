@@ -1,0 +1,322 @@
+"""Sampling: rows of the data sets become candidates in pools, and whatever stands in the way is said.
+
+Labels are read once, row by row; images only of the rows that were drawn. A row whose image cannot be used, or
+that shows what another candidate shows, is rejected and the next one of its cell takes its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stillme import fingerprint, images
+from stillme.errors import InputError
+from stillme.ledger.writer import Insert
+from stillme.progress import Progress
+from stillme.records import Portrait
+from stillme.select.config import Plan
+from stillme.select.pools import SPARE, Drawn, Entry, Heads, Short, TooFewKeptError, draw, shortages
+from stillme.select.store import Candidate, Store
+from stillme.sources import Reason, Remark, Row
+
+KEPT_REMARKS = 1000  # sentences that are kept for each reason; all are counted
+
+
+@dataclass
+class Remarks:
+    """What was wrong, counted in full and quoted up to a limit."""
+
+    counts: Counter[Reason] = field(default_factory=Counter)
+    said: list[Remark] = field(default_factory=list)
+
+    def add(self, remark: Remark) -> None:
+        self.counts[remark.reason] += 1
+        if self.counts[remark.reason] <= KEPT_REMARKS:
+            self.said.append(remark)
+
+    @property
+    def skipped(self) -> int:
+        return sum(count for reason, count in self.counts.items() if not reason.keeps)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What a draw gave."""
+
+    pools: Mapping[int, int]
+    candidates: int
+    rows: int
+    outside: Mapping[str, int]
+    shorts: Sequence[Short]
+    reasons: Mapping[str, int]
+    remarks: Sequence[Remark]
+    is_new: bool
+
+    @property
+    def unfilled(self) -> list[Short]:
+        """Cells without a single candidate too few to choose from: they stay empty in the export."""
+        return [short for short in self.shorts if short.drawn == 0]
+
+
+def sample(plan: Plan, store: Store, progress: Progress, strict: bool = False) -> Sampled:
+    """Draws the pools that are still missing. Pools that are there stay as they are."""
+    _refuse_other(plan, store)
+    seeds = plan.selection.pools.seeds()
+    have = store.pools()
+    if len(have) >= len(seeds):
+        progress.say(f"Pools: {len(have)} drawn already, nothing to do")
+        return recall(store, plan)
+    with tempfile.TemporaryDirectory(prefix="stillme-") as spool:
+        drawer = _Drawer(plan, seeds, progress, Path(spool))
+        drawn = drawer.settle()
+        found = drawer.found(drawn)
+        if strict:
+            _refuse_skips(found)
+        _refuse_changed(store, [one for one in drawn if one.pool in have])
+        new = [one for one in drawn if one.pool not in have]
+        rows = [(drawer.candidate(one), store.add_image(drawer.content(one))) for one in new]
+    store.sign({"draw": plan.draw_hash, "protocol": plan.protocol.name, "protocol_hash": plan.protocol.hash})
+    pools = {number: seed for number, seed in found.pools.items() if number not in have}
+    store.add_draw(pools, rows, drawer.census(drawn), found.remarks)
+    return found
+
+
+def recall(store: Store, plan: Plan) -> Sampled:
+    """What the newest draw gave, from the store alone."""
+    census = store.census()
+    listed, drawn, lost = (census.get(kind, {}) for kind in ("cell", "drawn", "rejected"))
+    pools = store.pools()
+    wanted = plan.grid.per_cell * len(pools)
+    shorts = [
+        Short(cell.id, wanted, drawn.get(cell.id, 0), listed.get(cell.id, 0), lost.get(cell.id, 0))
+        for cell in plan.grid.cells
+        if drawn.get(cell.id, 0) < wanted
+    ]
+    count = store.query("SELECT count(*) FROM candidate")[0][0]
+    rows = sum(listed.values()) + sum(census.get("outside", {}).values())
+    reasons, outside = census.get("reason", {}), census.get("outside", {})
+    return Sampled(pools, count, rows, outside, shorts, reasons, store.remarks(), is_new=False)
+
+
+def _refuse_other(plan: Plan, store: Store) -> None:
+    signed = store.meta().get("draw")
+    if signed is not None and signed != plan.draw_hash:
+        raise InputError(
+            f"{store.path} holds pools that were drawn with other settings (data sets, grid, seed or rules on"
+            " duplicates), and choices may rest on them.",
+            "Give the selection another folder, or the settings that it was drawn with. More pools are fine.",
+        )
+
+
+def _refuse_changed(store: Store, again: Sequence[Drawn]) -> None:
+    """Pools are added to those that are there only if the data set still gives the same ones."""
+    kept = {(one.pool, one.reader, one.portrait.source_id) for one in store.candidates()}
+    if {(one.pool, one.entry.reader, one.entry.row.id) for one in again} != kept:
+        raise InputError(
+            "The data sets no longer give the pools that were drawn from them: their files have changed.",
+            "Put the earlier files back to add pools, or start a selection in another folder.",
+        )
+
+
+def _refuse_skips(found: Sampled) -> None:
+    skips = [remark for remark in found.remarks if not remark.reason.keeps]
+    if not skips and not found.shorts:
+        return
+    lines = [f"  {remark}" for remark in skips[:20]]
+    if len(skips) > 20:
+        lines.append(f"  and {len(skips) - 20:,} more")
+    lines += [f"  {short.cell}: {short.drawn} of {short.wanted} candidates" for short in found.shorts]
+    raise InputError(
+        "With --strict nothing may be skipped and no cell may stay short; nothing was changed:\n" + "\n".join(lines),
+        "\nMend the data set, or sample without --strict.",
+    )
+
+
+@dataclass(frozen=True)
+class Usable:
+    """An image that was read and found usable; it waits in a file, since photographs can be large."""
+
+    path: Path
+    image: str
+    original: str
+    mended: str
+    fingerprints: tuple[str, str]
+
+
+class _Drawer:
+    """Draws, reads the images of what was drawn, and draws again without what turned out unusable."""
+
+    def __init__(self, plan: Plan, seeds: Sequence[int], progress: Progress, spool: Path) -> None:
+        self._plan = plan
+        self._seeds = seeds
+        self._progress = progress
+        self._spool = spool
+        self.remarks = Remarks()
+        self.outside: Counter[str] = Counter()
+        self.rejected: dict[str, str] = {}  # key -> cell
+        self.kept: dict[str, Usable] = {}
+        self.heads = Heads(plan.grid, seeds)
+
+    def settle(self) -> list[Drawn]:
+        """Draws until every candidate has an image of its own that can be used."""
+        spare = SPARE
+        self._scan(spare)
+        while True:
+            try:
+                drawn = draw(self.heads, self.rejected)
+            except TooFewKeptError:
+                spare *= 8
+                self._scan(spare)
+                continue
+            self._read([one for one in drawn if one.entry.key not in self.kept])
+            if not self._reject(drawn):
+                return drawn
+
+    def _scan(self, spare: int) -> None:
+        """Every row of every data set, labels only."""
+        remarks, outside, rows = Remarks(), Counter[str](), 0
+        heads = Heads(self._plan.grid, self._seeds, spare)
+        for name, data in self._plan.readers.items():
+            for found in data.reader.rows():
+                if isinstance(found, Remark):
+                    remarks.add(found)
+                    continue
+                rows += 1
+                if not heads.add(Entry(name, found)):
+                    outside[_outside(found, self._plan)] += 1
+        self.heads, self.outside = heads, outside
+        self.remarks = self.remarks if self.remarks.counts else remarks
+        self._progress.say(f"Rows: {rows:,} read, {sum(heads.listed.values()):,} of them in the grid")
+
+    def _read(self, wanted: Sequence[Drawn]) -> None:
+        """The images of some candidates; what cannot be used is rejected."""
+        for name, data in self._plan.readers.items():
+            mine = {one.entry.key: one for one in wanted if one.entry.reader == name}
+            for row, content in data.reader.images([one.entry.row for one in mine.values()]):
+                one = mine[Entry(name, row).key]
+                found = content if isinstance(content, Remark) else self._usable(row, content)
+                if isinstance(found, Remark):
+                    self.remarks.add(found)
+                    self.rejected[one.entry.key] = one.cell
+                else:
+                    self.kept[one.entry.key] = found
+
+    def _usable(self, row: Row, content: bytes) -> Usable | Remark:
+        return usable(row, content, self._plan.rules.least_side, self._spool)
+
+    def content(self, one: Drawn) -> bytes:
+        return self.kept[one.entry.key].path.read_bytes()
+
+    def _reject(self, drawn: Sequence[Drawn]) -> bool:
+        """Rejects candidates that are unusable, or show what an earlier one shows; whether there were any."""
+        before = len(self.rejected)
+        there = [one for one in drawn if one.entry.key in self.kept]
+        for one, remark in repeats(there, self.kept, self._plan.rules.duplicates.largest_distance):
+            self.remarks.add(remark)
+            self.rejected[one.entry.key] = one.cell
+        return len(self.rejected) > before or len(there) < len(drawn)
+
+    def candidate(self, one: Drawn) -> Candidate:
+        row, kept = one.entry.row, self.kept[one.entry.key]
+        data = self._plan.readers[one.entry.reader]
+        portrait = Portrait.of(data.name, row.id, kept.image, row.labels, data.licence, row.split)
+        about = (one.pool, self._seeds[one.pool - 1], one.cell, one.entry.reader, portrait, row.annotated)
+        return Candidate(*about, row.file, row.row, kept.original, kept.mended, kept.fingerprints[0])
+
+    def census(self, drawn: Sequence[Drawn]) -> dict[str, dict[str, int]]:
+        cells = [cell.id for cell in self._plan.grid.cells]
+        have, lost = Counter(one.cell for one in drawn), Counter(self.rejected.values())
+        return {
+            "cell": {cell: self.heads.listed[cell] for cell in cells},
+            "drawn": {cell: have[cell] for cell in cells},
+            "rejected": dict(lost),
+            "outside": dict(self.outside),
+            "reason": {reason.value: count for reason, count in self.remarks.counts.items()},
+        }
+
+    def found(self, drawn: Sequence[Drawn]) -> Sampled:
+        pools = dict(enumerate(self._seeds, start=1))
+        rows = sum(self.heads.listed.values()) + sum(self.outside.values())
+        mended = [self._mended(one) for one in drawn if self.kept[one.entry.key].mended]
+        for remark in mended:
+            self.remarks.add(remark)
+        shorts = shortages(self.heads, drawn, self.rejected)
+        reasons = {reason.value: count for reason, count in self.remarks.counts.items()}
+        return Sampled(pools, len(drawn), rows, self.outside, shorts, reasons, self.remarks.said, is_new=True)
+
+    def _mended(self, one: Drawn) -> Remark:
+        row, kept = one.entry.row, self.kept[one.entry.key]
+        reason = Reason.TURNED_UPRIGHT if "upright" in kept.mended else Reason.CONVERTED
+        return Remark(row.file, row.row, reason, f"{row.id} was {kept.mended}")
+
+
+def _outside(row: Row, plan: Plan) -> str:
+    """Which label keeps a row out of the grid, as the data set spells it."""
+    for axis, groups in plan.grid.axes.items():
+        if row.labels.get(axis) not in groups:
+            return f"{axis}: {row.annotated.get(axis, 'not given')}"
+    return ""
+
+
+def usable(row: Row, content: bytes, least_side: int, spool: Path) -> Usable | Remark:
+    """The image as it can be shown, edited and measured, put into `spool`; or why it cannot."""
+    try:
+        facts, state = images.inspect(content), images.condition(content)
+    except images.BadImageError as error:
+        reason = Reason.TOO_LARGE if "pixels" in str(error) else Reason.CORRUPT
+        return Remark(row.file, row.row, reason, f"the image {row.id} {error}")
+    for reason, holds, said in (
+        (Reason.ANIMATED, state.frames > 1, f"has {state.frames} frames; one picture is needed"),
+        (Reason.GREYSCALE, state.is_grey, "has no colour, so nothing could be said about skin tone"),
+        (
+            Reason.TOO_SMALL,
+            min(facts.width, facts.height) < least_side,
+            f"has {facts.width} × {facts.height} pixels; the shorter side needs {least_side}",
+        ),
+    ):
+        if holds:
+            return Remark(row.file, row.row, reason, f"the image {row.id} {said}")
+    mended = _mending(state)
+    shown = images.plain(content) if mended else content
+    prints = fingerprint.fingerprint(images.pixels(shown))
+    image = hashlib.sha256(shown).hexdigest()
+    (spool / image).write_bytes(shown)
+    return Usable(spool / image, image, hashlib.sha256(content).hexdigest(), mended, prints)
+
+
+def _mending(state: images.Condition) -> str:
+    """What has to be done so that every program shows the same picture; in words, or nothing."""
+    done = ["turned upright as its EXIF says"] if state.is_turned else []
+    if state.mode != "RGB" or state.has_profile:
+        done.append(f"converted to sRGB from {state.mode}{' with a colour profile' if state.has_profile else ''}")
+    return " and ".join(done)
+
+
+def repeats(
+    drawn: Sequence[Drawn], kept: Mapping[str, Usable], largest: int
+) -> Iterator[tuple[Drawn, Remark]]:
+    """Candidates that show what an earlier one shows, each with a remark that names that one."""
+    files: dict[str, Drawn] = {}
+    seen: list[tuple[str, Drawn]] = []
+    for one in drawn:
+        image, row = kept[one.entry.key], one.entry.row
+        twin = files.get(image.original)
+        if twin is not None:
+            yield one, _same(row, twin, Reason.DUPLICATE, "is the very same file as")
+            continue
+        near = fingerprint.nearest(image.fingerprints, [known for known, _ in seen])
+        if near is not None and near[1] <= largest:
+            said = f"looks like (fingerprints {near[1]} of 64 bits apart)"
+            yield one, _same(row, seen[near[0]][1], Reason.NEAR_DUPLICATE, said)
+            continue
+        files[image.original] = one
+        seen.append((image.fingerprints[0], one))
+
+
+def _same(row: Row, twin: Drawn, reason: Reason, said: str) -> Remark:
+    other = twin.entry.row
+    return Remark(row.file, row.row, reason, f"{row.id} {said} {other.id} ({other.file}, row {other.row})")

@@ -1,0 +1,89 @@
+"""How a selection starts: a commented selection.yaml that fits the data set in a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import resources
+from itertools import islice
+from pathlib import Path
+
+from stillme.errors import InputError, disk
+
+LOOKED_AT = 200  # files: enough to tell a layout
+PICTURES = (".jpg", ".jpeg", ".png", ".webp")
+_UTKFACE = re.compile(r"^\d+_[01]_[0-4]_\d+\.")  # [age]_[gender]_[race]_[date].jpg
+
+FAIRFACE = """\
+  - id: fairface
+    kind: fairface              # fairface_label_*.csv beside image folders or zips
+    settings: {{folder: {folder}}}
+"""
+PARQUET = """\
+  - id: fairface
+    kind: fairface_parquet      # Hugging Face shards: images and class ids
+    settings: {{folder: {folder}}}
+"""
+UTKFACE = """\
+  - id: faces
+    kind: folder
+    settings:
+      folder: {folder}
+      naming: utkface           # [age]_[gender]_[race]_[date].jpg
+      licence: ""               # say here under which licence the portraits are yours to use
+      # aliases: {{race: {{Asian: east_asian}}}}   # where the data set's words name a group of the design
+"""
+LABELLED = """\
+  - id: faces
+    kind: folder
+    settings:
+      folder: {folder}
+      labels: {labels}          # CSV, TSV or Parquet
+      columns: {{file: file, race: race, gender: gender, age: age}}   # its columns
+      licence: ""               # say here under which licence the portraits are yours to use
+"""
+
+
+def init(data: Path, file: Path) -> Path:
+    """Writes a commented selection for the data set in `data`. Never overwrites anything."""
+    if file.exists():
+        raise InputError(f"{file} exists already.", "Give another name with --file, or move it away.")
+    if not data.exists():
+        raise InputError(f"There is no {data}.", "Give the folder that holds the data set.")
+    text = resources.files("stillme").joinpath("templates/selection.yaml").read_text(encoding="utf-8")
+    readers = _readers(data, _from(file, data))
+    with disk(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        whole = text.format(file=file, name=file.stem, folder=f"{file.stem}-work", readers=readers)
+        file.write_text(whole, encoding="utf-8")
+    return file
+
+
+def _readers(data: Path, shown: str) -> str:
+    names = [path.name for path in islice(_files(data), LOOKED_AT)]
+    if any(re.fullmatch(r"fairface_label_\w+\.csv", name) for name in names):
+        return FAIRFACE.format(folder=shown)
+    if any(_UTKFACE.match(name) for name in names):
+        return UTKFACE.format(folder=shown)
+    tables = [name for name in names if name.endswith((".csv", ".tsv"))]
+    if not tables and any(name.endswith(".parquet") for name in names):
+        return PARQUET.format(folder=shown)
+    return LABELLED.format(folder=shown, labels=f"{shown}/{tables[0]}" if tables else "labels.csv")
+
+
+def _files(data: Path) -> Iterator[Path]:
+    """What lies in the folder itself first: label tables do, pictures may lie deeper."""
+    if data.is_file():
+        yield data
+        return
+    with disk(data):
+        yield from sorted(path for path in data.iterdir() if path.is_file() and path.suffix not in PICTURES)
+        yield from (path for path in data.rglob("*") if path.is_file())
+
+
+def _from(file: Path, data: Path) -> str:
+    """The data set's path as it has to stand in the file: relative to the file's folder where possible."""
+    try:
+        return f"./{data.absolute().relative_to(file.parent.absolute())}"
+    except ValueError:
+        return str(data.absolute())

@@ -1,7 +1,8 @@
 """FairFace as Parquet shards, as Hugging Face hosts it: image bytes, and class ids for age, gender and race.
 
 Labels are read without touching images; images are read from the row groups that were drawn from, a few rows at a
-time, so memory stays bounded however large a row group is. Nothing is fetched: the shards lie on disk already.
+time, so that a page and a few images are in memory however large a row group is. Nothing is fetched: the shards lie
+on disk already.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def contents(files: Files, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | R
 
 
 def _absent(name: str, where: Path) -> Flaw:
-    return Flaw(Reason.MISSING_FILE, f"{name} is not in {where.name}")
+    return Flaw(Reason.MISSING_FILE, f"{name} is not in {where.resolve().name}")
 
 
 def _bounded(file: IO[bytes], name: str) -> bytes | Flaw:

@@ -11,6 +11,7 @@ from stillme.errors import SurroundingsError
 FOLDER = Path(__file__).parent / "weights"
 DETECTOR = "face_detection_yunet_2023mar_int8bq.onnx"
 MESH = "face_landmarks_detector.tflite"
+BLENDSHAPES = "face_blendshapes.tflite"
 EMBEDDING = "face_recognition_sface_2021dec_int8bq.onnx"
 TRUNK = "lpips_alex.onnx"
 HEADS = "lpips_alex_heads.npy"

@@ -48,6 +48,7 @@ class Prepared(Generic[Made]):
     controls: tuple[str, ...] = ()  # negative controls that an editor makes with its own parts
     derived: bool = False  # a judge whose scores are computed from measurements; it is never asked
     requires: tuple[str, ...] = ()  # packages of an extra that `make` imports
+    caveats: tuple[str, ...] = ()  # what a reader of the results has to know of it, in sentences
 
 
 _EXTRA_OF = {

@@ -133,6 +133,7 @@ def context(run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame)
         editors=tuple(_party(row, config.editors[row.id]) for row in config.audit.editors),
         judges=tuple(_judge(row, config.judges[row.id]) for row in config.ranked_judges()),
         sources=tuple(one.description for one in config.sources.values()),
+        caveats=tuple(said for one in config.sources.values() for said in one.caveats),
         counts=_counts(design, edits),
         provenance=tuple(_provenance(run, design)),
         examples=tuple(examples(run, design, edits, scores)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ def outlook(config: Config, plan: Outlook) -> str:
             ],
         ),
         "",
+        *_caveats(config),
         f"Expected for what is missing: {plan.cost_usd:,.2f} USD, about {_duration(plan.seconds)}.",
         f"Run directory: {config.run}",
     ]
@@ -39,6 +41,12 @@ def _asked(plan: Outlook) -> str:
         f"{plan.portraits} portraits × {plan.prompts} prompts × {plan.editors} editors: {plan.trials:,} trials"
     )
     return f"{trials}, and {plan.controls:,} negative controls" if plan.controls else trials
+
+
+def _caveats(config: Config) -> Iterator[str]:
+    for one in config.sources.values():
+        for said in one.caveats:
+            yield from (*textwrap.wrap(said, 100), "")
 
 
 def _measured(plan: Outlook) -> Iterable[tuple[str, ...]]:

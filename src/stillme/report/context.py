@@ -51,7 +51,8 @@ class Example:
 class Context:
     """Everything that the findings don't hold. The order of `editors` is their order and colour everywhere.
 
-    `measured_share`: which share of the edits was chosen to be measured.
+    `caveats`: what the sources say of their portraits; `measured_share`: which share of the edits was chosen to be
+    measured.
     """
 
     name: str
@@ -63,7 +64,7 @@ class Context:
     counts: Mapping[str, int] = field(default_factory=dict)
     provenance: tuple[tuple[str, str], ...] = ()
     examples: tuple[Example, ...] = ()
-    notes: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     measured_share: float = 1.0
 
     @property

@@ -246,10 +246,11 @@ def rounding(findings: Findings, context: Context) -> str:
 
 
 def missing(findings: Findings, context: Context) -> tuple[str, ...]:
-    """What the audit asked for and did not get."""
+    """What the audit asked for and did not get, and what its portraits cannot show."""
     return _some(
         _without_picture(findings),
         _without_score(findings, context),
+        *context.caveats,
         _not_measured(findings),
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from stillme.records import Portrait
 
-BACKENDS = {"synthetic": "stillme.sources.synthetic"}
+BACKENDS = {"portraits": "stillme.sources.portraits", "synthetic": "stillme.sources.synthetic"}
 READERS = {
     "fairface": "stillme.sources.fairface",
     "fairface_parquet": "stillme.sources.fairface_parquet",

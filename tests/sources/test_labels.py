@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stillme.errors import FaultsError
-from stillme.protocol import Protocol, from_files
+from stillme.protocol import Protocol, builtin, from_files
 from stillme.sources import Reason, Remark, Row
 from stillme.sources.labels import OLDEST, SHOWN, UnknownLabelError, Vocabulary, fold, label
 from tests.sources import written
@@ -78,7 +78,7 @@ def test_every_age_in_years_is_in_its_group_or_outside(age: int) -> None:
 @given(st.text())
 def test_any_text_is_a_group_or_outside_or_an_error(spelled: str) -> None:
     try:
-        assert WORDS.group("race", spelled) in (None, *written.builtin().groups.ids("race"))
+        assert WORDS.group("race", spelled) in (None, *builtin().groups.ids("race"))
     except UnknownLabelError as error:
         assert error.spelled == spelled
 

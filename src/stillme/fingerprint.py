@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stillme.images import Pixels
 
-HASH = 8  # a fingerprint has HASH × HASH bits
-SIDE = 32  # of the grey picture that it is read off
+HASH = 16  # a fingerprint has HASH × HASH bits
+SIDE = 64  # of the grey picture that it is read off
 Bits = NDArray[np.bool_]
 
 
-def bits(grey: NDArray[np.floating]) -> Bits:
-    """Of a grey picture of SIDE × SIDE: which of the lowest frequencies are above their median."""
+def bits(grey: NDArray[np.floating], side: int = HASH) -> Bits:
+    """Which of the lowest side × side frequencies of a small grey picture are above their median."""
     from scipy.fft import dctn
 
-    low = dctn(np.asarray(grey, np.float64), norm="ortho")[:HASH, :HASH].ravel()
+    low = dctn(np.asarray(grey, np.float64), norm="ortho")[:side, :side].ravel()
     return np.asarray(low > np.median(low[1:]))
 
 
@@ -53,7 +53,27 @@ def distance(one: str, other: str) -> int:
     return (int(one, 16) ^ int(other, 16)).bit_count()
 
 
-def nearest(new: Sequence[str], known: Iterable[str]) -> tuple[int, int] | None:
-    """The place of the known fingerprint nearest to any of the new ones, and its distance; None without any."""
-    found = [(min(distance(one, other) for one in new), place) for place, other in enumerate(known)]
-    return (min(found)[1], min(found)[0]) if found else None
+class Album:
+    """Fingerprints that were seen, to find the nearest one among them."""
+
+    def __init__(self) -> None:
+        self._rows = np.empty((64, HASH * HASH // 8), np.uint8)
+        self._count = 0
+
+    def add(self, one: str) -> None:
+        if self._count == len(self._rows):
+            self._rows = np.vstack([self._rows, np.empty_like(self._rows)])
+        self._rows[self._count] = _bytes(one)
+        self._count += 1
+
+    def nearest(self, new: Sequence[str]) -> tuple[int, int] | None:
+        """The place of the one nearest to any of `new`, and its distance; None in an empty album."""
+        if not self._count:
+            return None
+        seen = self._rows[: self._count]
+        apart = np.min([np.bitwise_count(seen ^ _bytes(one)).sum(1, dtype=np.int64) for one in new], axis=0)
+        return int(apart.argmin()), int(apart.min())
+
+
+def _bytes(one: str) -> NDArray[np.uint8]:
+    return np.frombuffer(bytes.fromhex(one), np.uint8)

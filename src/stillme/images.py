@@ -110,7 +110,7 @@ def plain(content: bytes) -> bytes:
 
 
 def enlarged(content: bytes, side: int, method: str) -> bytes:
-    """The picture with its shorter side brought to `side` by a named method. PNG, so that nothing is lost again."""
+    """The picture with its shorter side brought to `side` by a named method; PNG, so nothing is lost again."""
     image = _shown(content)
     scale = side / min(image.size)
     size = (round(image.width * scale), round(image.height * scale))

@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 
 VERSION = 1  # raise when the same pictures and settings give other figures
 WINDOW = 7  # pixels; SSIM's
+HASH = 8  # the perceptual hash has HASH × HASH bits
 SEEN = 5.0  # CIEDE2000 beyond which two colours are plainly not the same
 
 
@@ -83,4 +84,4 @@ def structural_similarity(one: Floats, other: Floats) -> float:
 def perceptual_hash(view: View) -> NDArray[np.bool_]:
     """Which of the lowest frequencies are above their median."""
     grey = view.grey.reshape(32, 8, 32, 8).mean((1, 3), dtype=np.float64)
-    return fingerprint.bits(grey)
+    return fingerprint.bits(grey, HASH)

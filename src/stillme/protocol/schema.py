@@ -234,11 +234,12 @@ class Instruments(Frozen):
 
 
 class Rule(Frozen):
-    """What one figure has to be for a criterion to be met."""
+    """What one figure has to be for a criterion to be met. `digits`: how many after the point are shown."""
 
     figure: Word
     label: Text
     unit: str = ""
+    digits: int = Field(default=0, ge=0, le=4)
     at_least: float | None = None
     at_most: float | None = None
 
@@ -246,13 +247,15 @@ class Rule(Frozen):
     def _has_a_bound(self) -> Rule:
         if self.at_least is None and self.at_most is None:
             raise ValueError("give at_least, at_most or both")
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise ValueError(f"at_least {self.at_least:g} is above at_most {self.at_most:g}")
         return self
 
 
 class Duplicates(Frozen):
     """How many bits two fingerprints may differ in and still belong to the same picture."""
 
-    largest_distance: int = Field(ge=0, le=31)
+    largest_distance: int = Field(ge=0, le=127)
 
 
 class Portraits(Frozen):

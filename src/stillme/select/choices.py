@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 BREAK = 15 * 60  # seconds: a longer pause between two actions is not counted as time at work
@@ -31,8 +32,9 @@ class Verb(StrEnum):
 class Action:
     """One thing that one reviewer did. `op` is the browser's own name for it, so that asking twice does it once.
 
-    `criteria`: for `choose` the ticks of the chosen candidates at that time, by candidate and criterion; for `tick`
-    the criterion. `undoes`: for `undo` the op of the action that it takes back, kept in `criteria` too.
+    `criteria`: for `choose` the ticks of the chosen candidates at that time, by candidate and criterion; for
+    `tick`
+    {"criterion": its id}; for `undo` {"undoes": the op of the action that it takes back}.
     """
 
     op: str
@@ -55,7 +57,7 @@ class Action:
 class State:
     """Where one reviewer is. Cells and candidates that are not in here are untouched."""
 
-    chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)  # cell -> candidates, in the order of choosing
+    chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)  # cell -> candidates, first choice first
     ticks: dict[tuple[str, str], bool] = field(default_factory=dict)  # candidate, criterion -> met
     flagged: dict[str, bool] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
@@ -124,5 +126,5 @@ def counts_by_pool(state: State, pool_of: Mapping[str, int], pools: Iterable[int
 def seconds_at_work(actions: Iterable[Action]) -> float:
     """Time between actions, without breaks: what "n actions in m hours" means."""
     times = sorted(datetime.fromisoformat(action.at) for action in actions)
-    gaps = ((b - a).total_seconds() for a, b in zip(times, times[1:], strict=False))
+    gaps = ((b - a).total_seconds() for a, b in pairwise(times))
     return sum(gap for gap in gaps if gap <= BREAK)

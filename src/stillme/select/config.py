@@ -97,7 +97,7 @@ class Plan:
     @property
     def draw_hash(self) -> str:
         """Names everything that changes a draw, except how many pools there are."""
-        rows = [row.model_dump(mode="json") for row in self.selection.readers]
+        rows = [_without_places(row) for row in self.selection.readers]
         axes = {axis: list(groups) for axis, groups in self.grid.axes.items()}
         return digest(
             "draw",
@@ -108,6 +108,14 @@ class Plan:
             duplicates=self.rules.duplicates.model_dump(mode="json"),
             least_side=self.rules.least_side,
         )
+
+
+PLACES = ("folder", "labels", "images")  # settings that say where a data set lies, not what it is
+
+
+def _without_places(row: ReaderRow) -> dict[str, Any]:
+    settings = {name: value for name, value in row.settings.items() if name not in PLACES}
+    return {"id": row.id, "kind": row.kind, "settings": settings}
 
 
 def load(path: Path) -> Plan:
@@ -140,7 +148,10 @@ _Said = tuple[Path_, str]
 
 def _checks(selection: Selection, protocol: Protocol) -> Iterator[_Said]:
     if protocol.portraits is None:
-        yield ("protocol",), "needs portraits.yaml in its folder; `stillme init --protocol` writes one to start from"
+        yield (
+            ("protocol",),
+            "needs portraits.yaml in its folder; `stillme init --protocol` writes one",
+        )
     for index, row in enumerate(selection.readers):
         if row.kind not in sources.READERS:
             yield ("readers", index, "kind"), unknown(row.kind, "kind of reader", sources.READERS)

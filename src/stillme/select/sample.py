@@ -15,7 +15,6 @@ from pathlib import Path
 
 from stillme import fingerprint, images
 from stillme.errors import InputError
-from stillme.ledger.writer import Insert
 from stillme.progress import Progress
 from stillme.records import Portrait
 from stillme.select.config import Plan
@@ -131,7 +130,8 @@ def _refuse_skips(found: Sampled) -> None:
         lines.append(f"  and {len(skips) - 20:,} more")
     lines += [f"  {short.cell}: {short.drawn} of {short.wanted} candidates" for short in found.shorts]
     raise InputError(
-        "With --strict nothing may be skipped and no cell may stay short; nothing was changed:\n" + "\n".join(lines),
+        "With --strict nothing may be skipped and no cell may stay short; nothing was changed:\n"
+        + "\n".join(lines),
         "\nMend the data set, or sample without --strict.",
     )
 
@@ -296,25 +296,24 @@ def _mending(state: images.Condition) -> str:
     return " and ".join(done)
 
 
-def repeats(
-    drawn: Sequence[Drawn], kept: Mapping[str, Usable], largest: int
-) -> Iterator[tuple[Drawn, Remark]]:
+def repeats(drawn: Sequence[Drawn], kept: Mapping[str, Usable], largest: int) -> Iterator[tuple[Drawn, Remark]]:
     """Candidates that show what an earlier one shows, each with a remark that names that one."""
     files: dict[str, Drawn] = {}
-    seen: list[tuple[str, Drawn]] = []
+    album, seen = fingerprint.Album(), list[Drawn]()
     for one in drawn:
         image, row = kept[one.entry.key], one.entry.row
         twin = files.get(image.original)
         if twin is not None:
             yield one, _same(row, twin, Reason.DUPLICATE, "is the very same file as")
             continue
-        near = fingerprint.nearest(image.fingerprints, [known for known, _ in seen])
+        near = album.nearest(image.fingerprints)
         if near is not None and near[1] <= largest:
-            said = f"looks like (fingerprints {near[1]} of 64 bits apart)"
-            yield one, _same(row, seen[near[0]][1], Reason.NEAR_DUPLICATE, said)
+            said = f"looks like (fingerprints {near[1]} of 256 bits apart)"
+            yield one, _same(row, seen[near[0]], Reason.NEAR_DUPLICATE, said)
             continue
         files[image.original] = one
-        seen.append((image.fingerprints[0], one))
+        album.add(image.fingerprints[0])
+        seen.append(one)
 
 
 def _same(row: Row, twin: Drawn, reason: Reason, said: str) -> Remark:

@@ -102,4 +102,3 @@ def _read(look: Any, content: bytes) -> Reading:
     except Exception as error:
         return Reading(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
     return found
-

@@ -142,7 +142,9 @@ class Store:
     def look(cls, path: Path) -> Iterator[Store]:
         """The selection, read-only; a writer may be at work meanwhile."""
         if not (path / FILE).is_file():
-            raise InputError(f"{path} has no {FILE}: nothing was sampled yet.", "Run `stillme sources sample` first.")
+            raise InputError(
+                f"{path} has no {FILE}: nothing was sampled yet.", "Run `stillme sources sample` first."
+            )
         with database(path / FILE):
             connection = connect(path / FILE, read_only=True)
         try:
@@ -239,7 +241,7 @@ class Store:
         census: Mapping[str, Mapping[str, int]],
         remarks: Sequence[Remark],
     ) -> None:
-        """One unit: new pools with their candidates, and what was found on the way. Written whole or not at all."""
+        """One unit, written whole or not at all: new pools, their candidates, and what was found on the way."""
         draw = int(self.query("SELECT coalesce(max(draw), 0) + 1 FROM census")[0][0])
         rows = [Insert("pool", (number, seed, now())) for number, seed in pools.items()]
         rows += [row for candidate, image in candidates for row in (image, *_candidate_rows(candidate))]

@@ -1,0 +1,57 @@
+"""How far a selection is: cells decided, choices by pool, actions and hours. Counts from the log, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stillme.select import choices
+from stillme.select.config import Plan
+from stillme.select.store import Store
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """One reviewer's part."""
+
+    name: str
+    decided: int
+    flagged: int
+    by_pool: Mapping[int, int]
+    actions: int
+    hours: float
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a selection is. `cells`: how many portraits' places there are is cells × per_cell."""
+
+    name: str
+    cells: int
+    per_cell: int
+    pools: Mapping[int, int]
+    candidates: int
+    screened: int
+    reviewers: Sequence[Reviewed]
+    undecided: Sequence[str]
+    is_compared: bool
+
+
+def standing(plan: Plan, store: Store) -> Standing:
+    actions, candidates = store.actions(), store.candidates()
+    pool_of = {one.key: one.pool for one in candidates}
+    pools, cells = store.pools(), [cell.id for cell in plan.grid.cells]
+    reviewed, undecided = [], cells
+    for place, name in enumerate(store.reviewers()):
+        state = choices.fold(actions, name)
+        mine = [action for action in actions if action.reviewer == name]
+        open_cells = [cell for cell in cells if not state.decided(cell, plan.grid.per_cell)]
+        undecided = open_cells if place == 0 else undecided
+        hours = choices.seconds_at_work(mine) / 3600
+        by_pool = choices.counts_by_pool(state, pool_of, pools)
+        flagged = sum(state.flagged.values())
+        reviewed.append(Reviewed(name, len(cells) - len(open_cells), flagged, by_pool, len(mine), hours))
+    screened = store.query("SELECT count(DISTINCT image) FROM screening")[0][0]
+    compared = any(action.verb is choices.Verb.COMPARE for action in actions)
+    about = (plan.selection.name, len(cells), plan.grid.per_cell, pools, len(candidates), screened)
+    return Standing(*about, reviewed, undecided, compared)

@@ -1,0 +1,134 @@
+"""What the commands of `stillme sources` print: plain text that fits 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from stillme.select.grid import Grid
+from stillme.select.sample import Sampled
+from stillme.select.standing import Standing
+from stillme.sources import Reason, Remark
+
+QUOTED = 5  # remarks a reason that are printed; all are kept in the selection
+
+
+def plain(found: Any) -> Any:
+    """For scripts: the same facts as JSON."""
+    if is_dataclass(found) and not isinstance(found, type):
+        return {name: plain(value) for name, value in asdict(found).items()}
+    if isinstance(found, Mapping):
+        return {str(key): plain(value) for key, value in found.items()}
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        return [plain(value) for value in found]
+    return found
+
+
+def sampled(found: Sampled, grid: Grid, file: Path) -> str:
+    """What a draw gave: pools, what was skipped, which cells stay short, what the size can resolve."""
+    seeds = ", ".join(str(seed) for seed in found.pools.values())
+    pools = f"{len(found.pools)} pools" if len(found.pools) > 1 else "1 pool"
+    lines = [
+        f"{found.candidates:,} candidates in {pools} (seeds {seeds}) for {len(grid.cells)} cells,"
+        f" from {found.rows:,} rows."
+    ]
+    lines += _outside(found.outside)
+    lines += _skipped(found.reasons, found.remarks)
+    lines += _short(found, grid)
+    lines += _power(grid)
+    return "\n".join([*lines, "", f"Next: stillme sources screen {file}"])
+
+
+def _outside(outside: Mapping[str, int]) -> Iterator[str]:
+    if outside:
+        most = sorted(outside.items(), key=lambda item: -item[1])
+        named = "; ".join(f"{label} {count:,}" for label, count in most[:6])
+        rest = f"; {len(most) - 6} more" if len(most) > 6 else ""
+        yield f"Outside the grid: {sum(outside.values()):,} rows ({named}{rest})."
+
+
+def _skipped(reasons: Mapping[str, int], remarks: Sequence[Remark]) -> Iterator[str]:
+    for keeps, head in ((False, "Skipped"), (True, "Changed, and kept")):
+        named = {Reason(word): count for word, count in reasons.items() if Reason(word).keeps is keeps}
+        if named:
+            counts = ", ".join(f"{count:,} {reason.label}" for reason, count in named.items())
+            yield f"{head}: {counts}."
+            for reason in named:
+                yield from _quoted([remark for remark in remarks if remark.reason is reason], named[reason])
+
+
+def _quoted(remarks: Sequence[Remark], count: int) -> Iterator[str]:
+    yield from (f"  {remark}" for remark in remarks[:QUOTED])
+    if count > QUOTED:
+        yield f"  … and {count - QUOTED:,} more like these"
+
+
+def _short(found: Sampled, grid: Grid) -> Iterator[str]:
+    if not found.shorts:
+        yield "Every cell has all its candidates."
+        return
+    rows = [
+        (grid.cell[s.cell].label, f"{s.drawn} of {s.wanted}", f"{s.listed:,}", f"{s.rejected:,}")
+        for s in found.shorts
+    ]
+    unfilled = sum(short.drawn < grid.per_cell for short in found.shorts)
+    yield f"{len(rows)} of {len(grid.cells)} cells have fewer candidates than asked for; {_cannot(unfilled)}"
+    yield table(("", "candidates", "rows", "unusable"), rows)
+
+
+def _cannot(unfilled: int) -> str:
+    return f"{unfilled} of them cannot be filled:" if unfilled else "each of them can still be filled:"
+
+
+def _power(grid: Grid) -> Iterator[str]:
+    """What so many portraits a cell can resolve, by the groups of the first axis."""
+    from stillme.analysis.power import PERSONS_ALIKE, detectable
+
+    axis, groups = next(iter(grid.axes.items()))
+    persons = grid.per_cell * len(grid.cells) // len(groups)
+    others = persons * (len(groups) - 1)
+    if others:
+        least = 100 * detectable(persons, others, edits=20)
+        yield (
+            f"With {grid.per_cell} a cell, a group of {axis} has {persons} persons. With 20 edits each, an audit"
+            f" would probably\nmiss a difference to the other {others} below {least:.0f} percentage points"
+            f" (rates near 20 %, power 80 %, edits\nof one person correlated by {PERSONS_ALIKE:g})."
+        )
+
+
+def standing(found: Standing) -> str:
+    """How far a selection is."""
+    places = found.cells * found.per_cell
+    pools = f"{len(found.pools)} pools" if len(found.pools) != 1 else "1 pool"
+    lines = [
+        f"{found.name}: {found.cells} cells, {places} portraits to choose, {found.candidates:,} candidates in"
+        f" {pools}, {found.screened:,} screened"
+    ]
+    head = ("", "decided", "second look", *(f"pool {pool}" for pool in found.pools), "actions", "hours")
+    rows = [
+        (
+            one.name,
+            f"{one.decided} of {found.cells}",
+            f"{one.flagged}",
+            *(str(count) for count in one.by_pool.values()),
+            f"{one.actions:,}",
+            f"{one.hours:.1f}",
+        )
+        for one in found.reviewers
+    ]
+    lines.append(table(head, rows) if rows else "Nobody has begun to choose: stillme sources select")
+    return "\n".join(lines)
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    every = [head, *rows]
+    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
+    return "\n".join(_line(row, widths) for row in every)
+
+
+def _line(row: tuple[str, ...], widths: Sequence[int]) -> str:
+    """Words to the left, numbers to the right."""
+    numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+    return "  ".join(["  " + row[0].ljust(widths[0]), *numbers]).rstrip()

@@ -1,0 +1,58 @@
+"""Two reviewers beside each other: how far they agreed while they were blind, and where they differ now. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stillme.analysis.agreement import Kappa, cohen
+from stillme.select.choices import State
+from stillme.select.sheets import Screened, Sheet, tick
+from stillme.select.store import Candidate
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A cell in which the reviewers differ."""
+
+    first: Sheet
+    second: Sheet
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Kappas are of blind actions; `differing` is as things stand."""
+
+    choices: Kappa
+    criteria: Mapping[str, Kappa]  # by label
+    changed: int  # ticks that at least one of them set by hand
+    differing: tuple[Beside, ...]
+
+
+def agreement_on_choices(states: tuple[State, State], candidates: Mapping[str, Sequence[Candidate]]) -> Kappa:
+    """Over the cells that both decided; the category is the pool, with the place in it where it has several."""
+    places = {key: place for listed in candidates.values() for key, place in _places(listed).items()}
+    pairs = [
+        tuple(tuple(sorted(places[key] for key in state.chosen.get(cell, ()))) for state in states)
+        for cell in candidates
+    ]
+    both = [pair for pair in pairs if all(pair)]
+    return cohen([first for first, _ in both], [second for _, second in both])
+
+
+def _places(listed: Sequence[Candidate]) -> dict[str, tuple[int, int]]:
+    pools: dict[int, int] = {}
+    found: dict[str, tuple[int, int]] = {}
+    for one in listed:
+        pools[one.pool] = pools.get(one.pool, 0) + 1
+        found[one.key] = (one.pool, pools[one.pool])
+    return found
+
+
+def agreement_on_ticks(
+    states: tuple[State, State], screened: Screened, keys: Sequence[str], criterion: str
+) -> Kappa:
+    """Over the candidates of which both have a tick or the pre-screen gave them one."""
+    pairs = [tuple(tick(state, screened, key, criterion) for state in states) for key in keys]
+    both = [pair for pair in pairs if None not in pair]
+    return cohen([first for first, _ in both], [second for _, second in both])

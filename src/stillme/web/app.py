@@ -1,0 +1,82 @@
+"""The app that every web tool starts from: entering by link, static files, refusals as sentences, the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from stillme.errors import StillmeError
+from stillme.web.guard import Guard, Hosts, dress
+from stillme.web.refusals import refuse
+from stillme.web.sessions import LONGEST, Sessions
+
+WEB = Path(__file__).parent / "static"
+FOREVER = "private, max-age=31536000, immutable"  # for what is named by its content
+
+
+def make(
+    routes: Sequence[BaseRoute], sessions: Sessions, hosts: Hosts, static: Mapping[str, Path] | None = None
+) -> Starlette:
+    """`static`: name -> folder, served under /static/name/ to anybody."""
+    folders = {"web": WEB, **(static or {})}
+    mounts = [Mount(f"/static/{name}", _Files(directory=folder)) for name, folder in folders.items()]
+    app = Starlette(
+        routes=[Route("/enter", _enter), *routes, *mounts],
+        middleware=[Middleware(Guard, sessions=sessions, hosts=hosts)],
+        exception_handlers={HTTPException: _refused, StillmeError: _failed, Exception: _crashed},
+    )
+    app.state.sessions = sessions
+    return app
+
+
+class _Files(StaticFiles):
+    def file_response(self, *args: object, **options: object) -> Response:
+        answer = super().file_response(*args, **options)  # type: ignore[arg-type]
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer
+
+
+async def _enter(request: Request) -> Response:
+    """Takes the key out of the address, so that it stays in no history and is sent to nobody."""
+    sessions: Sessions = request.app.state.sessions
+    name = sessions.holder(request.query_params.get("key", ""))
+    if name is None:
+        raise HTTPException(401, "This link is not valid. Use the one that was printed when the tool was started.")
+    answer = RedirectResponse("/", 303)
+    answer.set_cookie(
+        sessions.cookie_name,
+        sessions.cookie(name),
+        max_age=LONGEST,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return answer
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = error.detail if error.status_code not in (404, 405) else "There is no such page, or it is not yours."
+    return refuse(request, error.status_code, said)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """What the machine lacks (a full disk) is no bug: the sentence says what to do."""
+    return refuse(request, 503, str(error))
+
+
+async def _crashed(request: Request, error: Exception) -> Response:
+    """Answered outside the guard, so it puts the headers on itself."""
+    said = "Something went wrong inside the tool. What was acknowledged is saved; the terminal says more."
+    answer = refuse(request, 500, said)
+    dress(MutableHeaders(raw=answer.raw_headers))
+    return answer

@@ -1,0 +1,31 @@
+"""Pages: templates of a tool over the layout that all tools share. Everything is escaped."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from importlib import resources
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+
+@lru_cache(maxsize=8)
+def environment(package: str) -> Environment:
+    """The templates of a package, with those of stillme.web behind them."""
+    loaders = [PackageLoader(name) for name in dict.fromkeys((package, "stillme.web"))]
+    made = Environment(
+        loader=ChoiceLoader(loaders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["static"] = static
+    return made
+
+
+@lru_cache(maxsize=32)
+def static(package: str, name: str) -> str:
+    """The address of a static file; it changes with its content, so that no browser shows an old one."""
+    content = resources.files(f"stillme.{package}").joinpath("static", name).read_bytes()
+    return f"/static/{package}/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"

@@ -77,10 +77,10 @@ def make(folder: Path, rows: int) -> None:
     )
     folder.mkdir(parents=True)
     for number, name in enumerate(_shard_names()):
-        count = rows // SHARDS + (number < rows % SHARDS)
+        first, last = rows * number // SHARDS, rows * (number + 1) // SHARDS
         with pq.ParquetWriter(folder / name, kind) as writer:
-            for start in range(0, count, GROUP):
-                writer.write_table(_table(rng, pictures, start, min(GROUP, count - start), kind))
+            for start in range(first, last, GROUP):
+                writer.write_table(_table(rng, pictures, start, min(GROUP, last - start), kind))
 
 
 def _shard_names() -> list[str]:

@@ -54,6 +54,10 @@ def test_any_table_that_was_written_is_read_back(
     ending: str,
     encoding: str,
 ) -> None:
+    # A bare carriage return ends a line, as old Macs have it, unless it is quoted; this writer may leave it bare.
+    assume(
+        ending == "\r\n" or quoting != csv.QUOTE_MINIMAL or not any("\r" in word for row in rows for word in row)
+    )
     buffer = io.StringIO()
     csv.writer(buffer, delimiter=separator, quoting=quoting, lineterminator=ending).writerows(  # type: ignore[arg-type]
         [("file", "a note", "race"), *rows]

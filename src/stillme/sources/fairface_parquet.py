@@ -1,8 +1,8 @@
 """FairFace as Parquet shards, as Hugging Face hosts it: image bytes, and class ids for age, gender and race.
 
 Labels are read without touching images; images are read from the row groups that were drawn from, a few rows at a
-time, so that a page and a few images are in memory however large a row group is. Nothing is fetched: the shards lie
-on disk already.
+time, so that a page and a few images are in memory however large a row group is. Nothing is fetched: the shards
+lie on disk already.
 """
 
 from __future__ import annotations
@@ -260,10 +260,8 @@ def _declared(metadata: Mapping[bytes, bytes], column: str) -> tuple[str, ...]:
 
 def _spelled(value: Any, names: Sequence[str]) -> str:
     """A class id by its name; a word as it is. -1 is how Hugging Face writes a class that is missing."""
-    plain = text(value)
-    if not names or not plain.lstrip("-").isdecimal():
-        return plain
-    number = int(plain)
-    if number == -1:
-        return ""
-    return names[number] if 0 <= number < len(names) else f"class {number}"
+    if not names or not isinstance(value, int | float) or value != value:  # only NaN differs from itself
+        return text(value)
+    if 0 <= value < len(names):
+        return names[int(value)]
+    return "" if value == -1 else f"class {text(value)}"

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Protocol
 
 from stillme.errors import disk, explain_os_error
@@ -22,6 +22,7 @@ from stillme.sources import Reason, Remark, Row
 LARGEST = 200_000_000  # bytes of one image file
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack without a bound
 _LITTER = "__MACOSX"
+_DRIVE = re.compile("[A-Za-z]:")
 _ENCRYPTED = 0x1
 
 
@@ -61,8 +62,8 @@ def open_files(path: Path) -> Files:
 def inside(name: str) -> str | None:
     """A name as it is looked up, with forward slashes; None where it would lead out."""
     plain = name.strip().replace("\\", "/")
-    parts = PurePosixPath(plain).parts
-    if not parts or ".." in parts or "\0" in plain or plain.startswith("/") or re.match("[A-Za-z]:", plain):
+    parts = [part for part in plain.split("/") if part not in ("", ".")]
+    if not parts or ".." in parts or "\0" in plain or plain.startswith("/") or _DRIVE.match(plain):
         return None
     return "/".join(parts)
 

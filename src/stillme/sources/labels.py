@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -204,7 +204,7 @@ def _label(row: Row, vocabulary: Vocabulary, strangers: dict[str, dict[str, _Str
     empty = [dimension for dimension, spelled in row.annotated.items() if not fold(spelled)]
     if empty:
         return Remark(row.file, row.row, Reason.MISSING_LABEL, f"{row.id} has no label for {' and '.join(empty)}")
-    return replace(row, labels=labels)
+    return Row(row.id, row.split, labels, row.annotated, row.file, row.row, row.address)
 
 
 def _note(strangers: dict[str, _Stranger], spelled: str, row: Row) -> None:

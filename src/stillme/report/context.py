@@ -64,6 +64,7 @@ class Context:
     counts: Mapping[str, int] = field(default_factory=dict)
     provenance: tuple[tuple[str, str], ...] = ()
     examples: tuple[Example, ...] = ()
+    notes: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     measured_share: float = 1.0
 

@@ -13,7 +13,7 @@ from stillme.images import Pixels
 from stillme.measures.faces import BROW, CHIN, EYES, Mesh, Points
 from stillme.measures.regions import Mask
 
-TALL = 112  # pixels from brow to chin: what a portrait of 224 pixels still has
+TALL = 96  # pixels from brow to chin: what a portrait of 224 pixels still has
 SIDE = int(1.5 * TALL)
 HALO = 0.45  # of a pixel of the smaller picture: what keeps detail too fine for it from turning into patterns
 

@@ -121,7 +121,7 @@ def _field(column: Column) -> dict[str, Any]:
     if column.name != "image":
         return _described(column.name, column.said, kind, source)
     named = {"fileSet": {"@id": PICTURES}, "extract": {"fileProperty": "filename"}}
-    transform = {"transform": {"regex": r"([0-9a-f]{64})\.\w+$"}}
+    transform = {"transform": {"regex": "([0-9a-f]{64})"}}
     return {**_described(column.name, column.said, kind, {**named, **transform}), "references": source}
 
 

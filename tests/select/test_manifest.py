@@ -387,3 +387,11 @@ def test_photographs_are_said_to_be_of_people(tmp_path: Path) -> None:
     assert "rai:personalSensitiveInformation" in (out / "croissant.json").read_text(encoding="utf-8")
     assert "rendered heads" not in (out / "README.md").read_text(encoding="utf-8")
     assert frame(out)["original_width"].to_list() == [448, 448]
+
+
+def test_progress_is_told_a_portrait_at_a_time(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store.look(plan.folder) as store:
+        manifest.export(plan, store, tmp_path / "out", progress=Progress("plain"))
+    assert "Portraits: 4 of 4" in capsys.readouterr().out

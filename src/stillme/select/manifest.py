@@ -25,7 +25,8 @@ from stillme import images
 from stillme.errors import InputError, disk
 from stillme.heads.signature import key_in
 from stillme.ledger.objects import flush_folder
-from stillme.records import canonical
+from stillme.progress import Progress
+from stillme.records import Status, canonical
 from stillme.select import card, croissant, table
 from stillme.select.choices import Action
 from stillme.select.config import Plan, Upscaling
@@ -38,14 +39,21 @@ SUMS = "SHA256SUMS"
 NAMED = 5  # undecided cells that are named
 
 
-def export(plan: Plan, store: Store, to: Path, partial: bool = False, passing: pl.DataFrame | None = None) -> Path:
-    """Writes the folder whole or not at all. `passing`: how often each group passes the pre-screen."""
+def export(
+    plan: Plan,
+    store: Store,
+    to: Path,
+    partial: bool = False,
+    passing: pl.DataFrame | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Writes the folder whole or not at all. `passing`: how often each group passes, from `analysis.passing`."""
     _refuse_taken(to)
     review = Review.of(store)
     chosen = table.choose(plan, store, review)
     _refuse_undecided(table.undecided(plan, review.state), chosen, plan, partial)
     with disk(to), _whole(to) as folder:
-        pictures = _put_pictures(plan, store, chosen, folder)
+        pictures = _put_pictures(plan, store, chosen, folder, progress or Progress())
         manifest = table.gather(plan, store, review, pictures)
         for name, content in _files(manifest, passing):
             _put(folder / name, content)
@@ -110,14 +118,17 @@ def _sums(folder: Path) -> dict[str, str]:
 
 
 def _put_pictures(
-    plan: Plan, store: Store, chosen: Sequence[Chosen], folder: Path
+    plan: Plan, store: Store, chosen: Sequence[Chosen], folder: Path, progress: Progress
 ) -> list[tuple[Chosen, Picture]]:
-    def put(one: Chosen) -> Picture:
-        picture, content = enlarge(store.image(one.candidate.portrait.image), plan.selection.upscaling)
-        _put(folder / picture.path, content)
-        return picture
+    with progress.stage("Portraits", len(chosen)) as stage, ThreadPoolExecutor(os.cpu_count()) as pool:
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # encoding takes long, and lets go of Python's lock
+        def put(one: Chosen) -> Picture:
+            picture, content = enlarge(store.image(one.candidate.portrait.image), plan.selection.upscaling)
+            _put(folder / picture.path, content)
+            stage.count(Status.OK)
+            return picture
+
+        # Encoding takes long, and lets go of Python's lock meanwhile.
         return list(zip(chosen, pool.map(put, chosen), strict=True))
 
 

@@ -3,10 +3,10 @@
     python -m bench.sources [--rows 100000] [--only readers,sample,pandas,projected,datasets] [--keep FOLDER]
 
 The data set is made for the purpose, seeded: rendered heads under a random pattern, so that they are told apart,
-448 px wide, in shards as Hugging Face writes them (row groups of 1,000 rows). 100,000 rows take about 2.5 GB below
+448 px wide, in shards as Hugging Face writes them (row groups of 1,000 rows). 100,000 rows take about 2.8 GB below
 the temporary directory, and `datasets` writes as much again into a cache of its own. Every way runs in a process
-of its own and takes 7 portraits a cell; files are in the page cache for all of them alike. Peak memory is what the
-system counted for the process, and counts pages of mapped files too.
+of its own and takes 7 portraits a cell; files are in the page cache for all of them alike. Ratios of time are of
+CPU seconds, which a busy machine moves least. Peak memory counts pages of mapped files too.
 
 pandas and datasets come with the extra `bench`; ways that are not installed are left out and said.
 """
@@ -18,6 +18,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -26,8 +27,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-# Nothing heavy is imported above: a child's peak memory is counted from its parent's, so this process stays small.
 
 ROWS = 100_000
 SHARDS = 5  # four of train, one of validation
@@ -56,6 +55,7 @@ class Taken:
     """What one way took."""
 
     seconds: float
+    cpu: float
     megabytes: float
     portraits: int
 
@@ -211,19 +211,34 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def run(way: str, folder: Path, rows: int = 0) -> Taken:
-    """One way in a process of its own, with the peak memory that the system counted for it."""
+    """One way in a process of its own, which says its peak memory at its end."""
     command = [sys.executable, "-m", "bench.sources", "--child", way, "--keep", str(folder), "--rows", str(rows)]
     surroundings = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    warm(folder)
     started = time.perf_counter()
-    with tempfile.TemporaryFile() as out, subprocess.Popen(command, stdout=out, env=surroundings) as child:
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        seconds = time.perf_counter() - started
-        out.seek(0)
-        said = out.read().decode()
-    if child.returncode:
-        raise RuntimeError(f"{way} ended with {child.returncode}: {said[-2000:]}")
-    return Taken(seconds, used.ru_maxrss / 1024, int(said.split()[-1]))
+    ended = subprocess.run(command, capture_output=True, text=True, env=surroundings)
+    seconds = time.perf_counter() - started
+    if ended.returncode:
+        raise RuntimeError(f"{way} ended with {ended.returncode}: {ended.stderr[-2000:]}")
+    portraits, cpu, megabytes = ended.stdout.split()[-3:]
+    return Taken(seconds, float(cpu), float(megabytes), int(portraits))
+
+
+def warm(folder: Path) -> None:
+    """Reads every shard once, so that no way finds more of them in the page cache than another."""
+    for path in _paths(folder):
+        with path.open("rb") as file:
+            while file.read(1 << 20):
+                pass
+
+
+def peak() -> float:
+    """MB. On Linux from the process itself: what `getrusage` says there begins with its parent's size."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        kilobytes = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(kilobytes) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
 
 
 def child(way: str, folder: Path, rows: int) -> int:
@@ -241,13 +256,14 @@ def child(way: str, folder: Path, rows: int) -> int:
 
 
 def page(taken: dict[str, Taken]) -> Iterator[str]:
-    yield f"{'':<54}{'seconds':>9}{'time':>7}{'peak MB':>9}{'memory':>8}{'portraits':>11}"
+    """Ratios are to the first way."""
+    yield f"{'':<52}{'seconds':>8}{'CPU s':>7}{'ratio':>7}{'peak MB':>9}{'ratio':>7}{'portraits':>10}"
     first = next(iter(taken.values()))
     for way, found in taken.items():
-        time_, memory = found.seconds / first.seconds, found.megabytes / first.megabytes
+        cpu, memory = found.cpu / first.cpu, found.megabytes / first.megabytes
         yield (
-            f"{WAYS[way]:<54}{found.seconds:>9.1f}{time_:>6.2f}×"
-            f"{found.megabytes:>9,.0f}{memory:>7.1f}×{found.portraits:>11}"
+            f"{WAYS[way]:<52}{found.seconds:>8.1f}{found.cpu:>7.1f}{cpu:>6.1f}×"
+            f"{found.megabytes:>9,.0f}{memory:>6.1f}×{found.portraits:>10}"
         )
 
 
@@ -268,7 +284,7 @@ def main() -> int:
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        print(child(given.child, given.keep, given.rows))
+        print(child(given.child, given.keep, given.rows), time.process_time(), peak())
         return 0
     with tempfile.TemporaryDirectory() as name:
         return compare(given.keep or Path(name) / "shards", given.rows, given.only.split(","))

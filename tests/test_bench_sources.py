@@ -16,10 +16,10 @@ def test_the_bench_makes_shards_that_are_sampled(tmp_path: Path) -> None:
 
 
 def test_a_page_has_ratios_to_the_first_way_and_a_missed_target_is_said() -> None:
-    taken = {"readers": sources.Taken(2.0, 100.0, 588), "pandas": sources.Taken(5.0, 3000.0, 588)}
+    taken = {"readers": sources.Taken(2.5, 2.0, 100.0, 588), "pandas": sources.Taken(6.5, 5.0, 3000.0, 588)}
     _, ours, peer = sources.page(taken)
-    assert ours.split()[-5:] == ["2.0", "1.00×", "100", "1.0×", "588"]
-    assert peer.split()[-5:] == ["5.0", "2.50×", "3,000", "30.0×", "588"]
+    assert ours.split()[-6:] == ["2.5", "2.0", "1.0×", "100", "1.0×", "588"]
+    assert peer.split()[-6:] == ["6.5", "5.0", "2.5×", "3,000", "30.0×", "588"]
     assert sources.missed(taken) == []
-    over = {"sample": sources.Taken(2.0, 600.0, 588)}
+    over = {"sample": sources.Taken(2.0, 2.0, 600.0, 588)}
     assert sources.missed(over) == ["stillme sources sample, the whole step: 600 MB, the target is below 500"]

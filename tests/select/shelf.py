@@ -28,7 +28,11 @@ def make_plan(
     protocol = builtin()
     assert protocol.portraits is not None
     axes = {
-        axis: {word: label for word, label in protocol.groups.labels(axis).items() if not groups or word in groups[axis]}
+        axis: {
+            word: label
+            for word, label in protocol.groups.labels(axis).items()
+            if not groups or word in groups[axis]
+        }
         for axis in protocol.groups.dimensions
     }
     data = {
@@ -45,11 +49,13 @@ def make_plan(
 
 
 def picture(key: str, pool: int) -> bytes:
-    """A head as one pool has it: another version, moved a little, so that no two are the same file."""
-    versions = heads.variants(key)
-    head = heads.load(key, versions[(pool - 1) % len(versions)])
-    moved = np.roll(heads.photograph(head), 6 * ((pool - 1) // len(versions)), axis=1)
-    return images.encode(moved, quality=85 + pool % 10, comment=f"{key} {pool}")
+    """A head as one pool has it: on another background, nearer or further, mirrored every other time."""
+    shade = 70 + 40 * (pool % 5)
+    sheet = heads.backdrop(((shade, shade + 8, shade + 4), (shade // 2, shade // 2, shade // 2)))
+    whole = heads.over(heads.load(key), np.clip(sheet, 0, 255).astype(np.uint8))
+    cut = 6 * pool
+    seen = whole[cut : heads.SIZE - cut, cut : heads.SIZE - cut]
+    return images.encode(np.ascontiguousarray(seen[:, :: -1 if pool % 2 == 0 else 1]), comment=f"{key} {pool}")
 
 
 def fill(plan: Plan, store: Store, per_pool: int = 1, without: Collection[tuple[int, str]] = ()) -> None:
@@ -65,16 +71,16 @@ def fill(plan: Plan, store: Store, per_pool: int = 1, without: Collection[tuple[
     store.add_draw(seeds, rows, {}, [])
 
 
-def _candidate(
-    pool: int, seed: int, cell: str, labels: Mapping[str, str], nth: int, content: bytes
-) -> Candidate:
+def _candidate(pool: int, seed: int, cell: str, labels: Mapping[str, str], nth: int, content: bytes) -> Candidate:
     image = hashlib.sha256(content).hexdigest()
     source_id = f"{cell}/{pool}-{nth + 1}.jpg"
     portrait = Portrait.of("rendered heads", source_id, image, labels, LICENCE, "train")
     return Candidate(pool, seed, cell, "heads", portrait, dict(labels), "heads.csv", pool, image, "", "0" * 16)
 
 
-def screen_all(plan: Plan, store: Store, failing: Mapping[str, Collection[str]], unread: Collection[str] = ()) -> None:
+def screen_all(
+    plan: Plan, store: Store, failing: Mapping[str, Collection[str]], unread: Collection[str] = ()
+) -> None:
     """Readings as the pre-screen writes them. `failing`: source id -> criteria that it misses; `unread`: source ids."""
     named = screen.settings()
     for one in store.candidates():

@@ -92,6 +92,8 @@ class Card:
         said = [f"{met} of {len(self.checks)} criteria met"]
         if self.failed:
             said.append("not: " + ", ".join(label.lower() for label in self.failed))
+        if unsaid := sum(check.met is None for check in self.checks):
+            said.append(f"{unsaid} not measured")
         return "; ".join(said)
 
 

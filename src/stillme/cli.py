@@ -170,20 +170,22 @@ def sources_sample(
 ) -> None:
     """Draw candidates for every cell of the grid, in pools; says what was skipped and which cells stay short."""
     from stillme.progress import Progress
-    from stillme.select import flow, words
+    from stillme.select import config, flow, words
 
     found = flow.sample(file, pools, strict, Progress.fitting(as_json))
-    print(json.dumps(words.plain(found)) if as_json else words.sampled(found, flow.grid(file), file))
+    grid = config.load(file, data_sets=False).grid
+    print(json.dumps(words.plain(found)) if as_json else words.sampled(found, grid, file))
 
 
 @sources.command("screen")
 def sources_screen(file: SelectionFile = SELECTION, as_json: AsJson = False) -> None:
     """Measure the six criteria of every candidate, and say which groups pass less often."""
     from stillme.progress import Progress
-    from stillme.select import flow, words
+    from stillme.select import config, flow, words
 
     found = flow.screen(file, Progress.fitting(as_json))
-    print(json.dumps(words.plain(found)) if as_json else words.screened(found, file))
+    plan = config.load(file, data_sets=False)
+    print(json.dumps(words.plain(found)) if as_json else words.screened(found, plan, file))
 
 
 @sources.command("select")

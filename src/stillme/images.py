@@ -60,7 +60,10 @@ UNKNOWN = Facts("bin", 0, 0)  # bytes that are no image are kept all the same
 
 def inspect(content: bytes) -> Facts:
     """Decodes the whole image, so that a cut-off file is found here and not later."""
-    image = _open(content)
+    return _facts(_open(content))
+
+
+def _facts(image: Image.Image) -> Facts:
     extension = _EXTENSIONS.get(image.format or "")
     if extension is None:
         raise BadImageError(f"is of the format {image.format}; JPEG, PNG and WebP are read")
@@ -73,27 +76,28 @@ def _is_flat(image: Image.Image) -> bool:
 
 
 @dataclass(frozen=True)
-class Condition:
-    """How an image file differs from the plain case: one upright RGB picture with colour in it."""
+class Examined:
+    """An image file decoded once: what it is, what is unusual about it, and the picture as a viewer shows it."""
 
+    facts: Facts
     frames: int
     mode: str
     is_turned: bool  # stored lying down; EXIF says how to show it
     is_grey: bool
     has_profile: bool  # of other colours than sRGB's
-
-    @property
-    def is_plain(self) -> bool:
-        return self.frames == 1 and self.mode == "RGB" and not self.is_turned and not self.has_profile
+    pixels: Pixels
 
 
-def condition(content: bytes) -> Condition:
+def examine(content: bytes) -> Examined:
     """Decodes the whole image and says what is unusual about it."""
     image = _open(content)
+    facts = _facts(image)
+    frames, mode = int(getattr(image, "n_frames", 1)), image.mode
     profile = image.info.get("icc_profile")
-    odd = isinstance(profile, bytes) and image.mode in _SPACES and _transform(profile, image.mode) is not None
-    frames = int(getattr(image, "n_frames", 1))
-    return Condition(frames, image.mode, _upright(image) is not image, _is_grey(_shown(content)), odd)
+    odd = isinstance(profile, bytes) and mode in _SPACES and _transform(profile, mode) is not None
+    turned = _upright(image) is not image
+    shown = _as_shown(image)
+    return Examined(facts, frames, mode, turned, _is_grey(shown), odd, np.asarray(shown))
 
 
 def _is_grey(image: Image.Image) -> bool:
@@ -167,7 +171,10 @@ def _open(content: bytes) -> Image.Image:
 
 
 def _shown(content: bytes) -> Image.Image:
-    image = _open(content)
+    return _as_shown(_open(content))
+
+
+def _as_shown(image: Image.Image) -> Image.Image:
     profile = image.info.get("icc_profile")
     try:
         return _over_white(_eight_bits(_upright(image)), profile if isinstance(profile, bytes) else b"")

@@ -47,7 +47,7 @@ def test_one_candidate_a_cell_and_pool(tmp_path: Path) -> None:
     assert sorted((pool, cell) for pool, cell, _ in drawn(tmp_path / "work")) == [
         (pool, cell) for pool in (1, 2) for cell in sorted(KEYS)
     ]
-    assert "Every cell has all its candidates." in words.sampled(found, flow.grid(file), file)
+    assert "Every cell has all its candidates." in words.sampled(found, flow.plan(file).grid, file)
 
 
 def test_candidates_keep_where_they_come_from(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_what_cannot_be_used_is_named_and_replaced(tmp_path: Path, name: str) ->
         ("black-female-20s", 1, 2, 2, 1)
     ]
     assert len(drawn(tmp_path / "work")) == 7, "the rest is read"
-    shown = words.sampled(found, flow.grid(tmp_path / "s.yaml"), tmp_path / "s.yaml")
+    shown = words.sampled(found, flow.plan(tmp_path / "s.yaml").grid, tmp_path / "s.yaml")
     assert "1 of 4 cells have fewer candidates" in shown and "1 of 2     2         1" in shown
 
 

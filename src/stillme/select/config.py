@@ -118,8 +118,8 @@ def _without_places(row: ReaderRow) -> dict[str, Any]:
     return {"id": row.id, "kind": row.kind, "settings": settings}
 
 
-def load(path: Path) -> Plan:
-    """Reads and checks a selection. Nothing is written."""
+def load(path: Path, data_sets: bool = True) -> Plan:
+    """Reads and checks a selection. Nothing is written. Without `data_sets` nothing is opened to sample from."""
     document = Document(str(path), read_text(path))
     selection = document.read_as(Selection)
     if selection is None:
@@ -129,7 +129,7 @@ def load(path: Path) -> Plan:
     if faults or protocol.portraits is None:
         raise FaultsError(faults)
     grid, own = _grid(selection, protocol)
-    readers = _readers(selection, path, document, protocol, own)
+    readers = _readers(selection, path, document, protocol, own) if data_sets else {}
     return Plan(selection, protocol, protocol.portraits, path, grid, readers)
 
 

@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stillme import backends
+from stillme.errors import SurroundingsError
 from stillme.progress import Progress
 from stillme.select import config
 from stillme.select import sample as sampling
 from stillme.select.config import Plan
-from stillme.select.grid import Grid
 from stillme.select.sample import Sampled
 from stillme.select.standing import Standing, standing
 from stillme.select.store import Store
 
+if TYPE_CHECKING:
+    from stillme.select.rates import Screening
+
 
 def sample(file: Path, pools: int | None, strict: bool, progress: Progress) -> Sampled:
     """Draws the pools that are missing."""
-    plan = _plan(file, pools)
-    with Store.hold(plan.folder) as store:
-        return sampling.sample(plan, store, progress, strict)
+    settled = plan(file, pools)
+    with Store.hold(settled.folder) as store:
+        return sampling.sample(settled, store, progress, strict)
 
 
-def grid(file: Path) -> Grid:
-    return config.load(file).grid
-
-
-def _plan(file: Path, pools: int | None = None) -> Plan:
-    plan = config.load(file)
+def plan(file: Path, pools: int | None = None) -> Plan:
+    """The selection's configuration; `pools` in place of the file's number."""
+    found = config.load(file)
     if pools is None:
-        return plan
-    chosen = plan.selection.pools.model_copy(update={"count": pools})
-    return replace(plan, selection=plan.selection.model_copy(update={"pools": chosen}))
+        return found
+    chosen = found.selection.pools.model_copy(update={"count": pools})
+    return replace(found, selection=found.selection.model_copy(update={"pools": chosen}))
+
+
+def screen(file: Path, progress: Progress) -> Screening:
+    """Measures the candidates that were not measured yet, and counts who passes."""
+    from stillme.select import screen as screens
+
+    with _held(file) as (settled, store):
+        screens.screen(store, progress, os.cpu_count() or 1)
+        found = _screening(settled, store)
+    if found is None:
+        raise SurroundingsError("Nothing could be screened.", "Run the command again with --debug.")
+    return found
 
 
 def status(file: Path) -> Standing:
     """How far a selection is; reads beside the selection tool."""
-    plan = _plan(file)
-    with Store.look(plan.folder) as store:
-        return standing(plan, store)
+    with _looked_at(file) as (settled, store):
+        return standing(settled, store)
 
 
 def select(file: Path, reviewers: Sequence[str], host: str, port: int) -> None:
@@ -48,17 +62,43 @@ def select(file: Path, reviewers: Sequence[str], host: str, port: int) -> None:
     backends.require_packages(["starlette", "uvicorn", "itsdangerous"], "The selection tool")
     from stillme.select.app import serve
 
-    plan = _plan(file)
-    with Store.look(plan.folder):  # a selection that was never sampled is said so before anything is made
-        pass
-    with Store.hold(plan.folder) as store:
-        serve(plan, store, reviewers, host, port)
+    with _held(file) as (settled, store):
+        found = _screening(settled, store)
+        serve(settled, store, reviewers, host, port, findings=found.findings if found else ())
 
 
 def export(file: Path, to: Path, partial: bool) -> Path:
     """Writes the chosen portraits."""
     from stillme.select import manifest
 
-    plan = _plan(file)
-    with Store.look(plan.folder) as store:
-        return manifest.export(plan, store, to, partial)
+    with _looked_at(file) as (settled, store):
+        found = _screening(settled, store)
+        return manifest.export(settled, store, to, partial, found.rates if found else None)
+
+
+def _screening(settled: Plan, store: Store) -> Screening | None:
+    from stillme.select.rates import screening
+    from stillme.select.screen import settings
+
+    return screening(settled, store, settings())
+
+
+_Opened = Iterator[tuple[Plan, Store]]
+
+
+@contextmanager
+def _looked_at(file: Path) -> _Opened:
+    """A selection that was sampled, for reading. The data sets themselves need not be there any more."""
+    settled = config.load(file, data_sets=False)
+    with Store.look(settled.folder) as store:
+        sampling.refuse_other(settled, store)
+        yield settled, store
+
+
+@contextmanager
+def _held(file: Path) -> _Opened:
+    """The same, for writing."""
+    with _looked_at(file) as (settled, _):
+        pass
+    with Store.hold(settled.folder) as store:
+        yield settled, store

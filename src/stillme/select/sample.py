@@ -63,7 +63,7 @@ class Sampled:
 
 def sample(plan: Plan, store: Store, progress: Progress, strict: bool = False) -> Sampled:
     """Draws the pools that are still missing. Pools that are there stay as they are."""
-    _refuse_other(plan, store)
+    refuse_other(plan, store)
     seeds = plan.selection.pools.seeds()
     have = store.pools()
     if len(have) >= len(seeds):
@@ -101,7 +101,7 @@ def recall(store: Store, plan: Plan) -> Sampled:
     return Sampled(pools, count, rows, outside, shorts, reasons, store.remarks(), is_new=False)
 
 
-def _refuse_other(plan: Plan, store: Store) -> None:
+def refuse_other(plan: Plan, store: Store) -> None:
     signed = store.meta().get("draw")
     if signed is not None and signed != plan.draw_hash:
         raise InputError(
@@ -265,34 +265,34 @@ def _outside(row: Row, plan: Plan) -> str:
 def usable(row: Row, content: bytes, least_side: int, spool: Path) -> Usable | Remark:
     """The image as it can be shown, edited and measured, put into `spool`; or why it cannot."""
     try:
-        facts, state = images.inspect(content), images.condition(content)
+        seen = images.examine(content)
     except images.BadImageError as error:
         reason = Reason.TOO_LARGE if "pixels" in str(error) else Reason.CORRUPT
         return Remark(row.file, row.row, reason, f"the image {row.id} {error}")
     for reason, holds, said in (
-        (Reason.ANIMATED, state.frames > 1, f"has {state.frames} frames; one picture is needed"),
-        (Reason.GREYSCALE, state.is_grey, "has no colour, so nothing could be said about skin tone"),
+        (Reason.ANIMATED, seen.frames > 1, f"has {seen.frames} frames; one picture is needed"),
+        (Reason.GREYSCALE, seen.is_grey, "has no colour, so nothing could be said about skin tone"),
         (
             Reason.TOO_SMALL,
-            min(facts.width, facts.height) < least_side,
-            f"has {facts.width} × {facts.height} pixels; the shorter side needs {least_side}",
+            min(seen.facts.width, seen.facts.height) < least_side,
+            f"has {seen.facts.width} × {seen.facts.height} pixels; the shorter side needs {least_side}",
         ),
     ):
         if holds:
             return Remark(row.file, row.row, reason, f"the image {row.id} {said}")
-    mended = _mending(state)
+    mended = _mending(seen)
     shown = images.plain(content) if mended else content
-    prints = fingerprint.fingerprint(images.pixels(shown))
+    prints = fingerprint.fingerprint(seen.pixels)
     image = hashlib.sha256(shown).hexdigest()
     (spool / image).write_bytes(shown)
     return Usable(spool / image, image, hashlib.sha256(content).hexdigest(), mended, prints)
 
 
-def _mending(state: images.Condition) -> str:
+def _mending(seen: images.Examined) -> str:
     """What has to be done so that every program shows the same picture; in words, or nothing."""
-    done = ["turned upright as its EXIF says"] if state.is_turned else []
-    if state.mode != "RGB" or state.has_profile:
-        done.append(f"converted to sRGB from {state.mode}{' with a colour profile' if state.has_profile else ''}")
+    done = ["turned upright as its EXIF says"] if seen.is_turned else []
+    if seen.mode != "RGB" or seen.has_profile:
+        done.append(f"converted to sRGB from {seen.mode}{' with a colour profile' if seen.has_profile else ''}")
     return " and ".join(done)
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stillme.records import Status
+from stillme.select.config import Plan
 from stillme.select.grid import Grid
 from stillme.select.sample import Sampled
 from stillme.select.standing import Standing
 from stillme.sources import Reason, Remark
+
+if TYPE_CHECKING:
+    from stillme.select.rates import Screening
 
 QUOTED = 5  # remarks a reason that are printed; all are kept in the selection
 
@@ -96,6 +101,48 @@ def _power(grid: Grid) -> Iterator[str]:
             f" would probably\nmiss a difference to the other {others} below {least:.0f} percentage points"
             f" (rates near 20 %, power 80 %, edits\nof one person correlated by {PERSONS_ALIKE:g})."
         )
+
+
+def screened(found: Screening, plan: Plan, file: Path) -> str:
+    """How many pass each criterion, by group, and where a group passes less often."""
+    seen = ", ".join(f"{count:,} {Status(word).label}" for word, count in found.statuses.items())
+    labels = {one.id: one.label for one in plan.protocol.groups.selection_criteria}
+    lines = [f"{found.candidates:,} candidates: {seen}.", "", "Share that meets each criterion:"]
+    head = ("", *(f"{_wrapped(labels[name])} " for name in found.overall))
+    rows = [("all", *(f"{_share(passed, measured)} " for passed, measured in found.overall.values()))]
+    rows += [(label, *shares) for label, shares in _by_group(found, plan)]
+    lines.append(table(head, rows))
+    lines += ["", *_finding(found.findings)]
+    return "\n".join([*lines, "", f"Next: stillme sources select {file} --reviewer NAME"])
+
+
+def _wrapped(label: str) -> str:
+    """The first word is enough for a column."""
+    return label.split()[0].lower()
+
+
+def _by_group(found: Screening, plan: Plan) -> Iterator[tuple[str, list[str]]]:
+    rates = {(r["dimension"], r["group"], r["criterion"]): r for r in found.rates.iter_rows(named=True)}
+    for axis, groups in plan.grid.axes.items():
+        for group, label in groups.items():
+            rows = [rates.get((axis, group, criterion)) for criterion in found.overall]
+            yield f"{axis} {label}", [_marked(row) if row else "" for row in rows]
+
+
+def _marked(row: Mapping[str, Any]) -> str:
+    return _share(row["passed"], row["measured"]) + ("*" if row["less_often"] else " ")
+
+
+def _share(passed: int, measured: int) -> str:
+    return f"{passed / measured:.0%}" if measured else "none"
+
+
+def _finding(findings: Sequence[str]) -> Iterator[str]:
+    if not findings:
+        yield "No group meets a criterion less often than the others, as far as so few candidates can tell."
+        return
+    yield "* A filter that passes a group less often is itself a finding, of the photographs or of the instrument:"
+    yield from (f"  {sentence}" for sentence in findings)
 
 
 def standing(found: Standing) -> str:

@@ -69,12 +69,15 @@ def serve(
     app = make_app(plan, store, reviewers, key, Hosts.of(host, public), findings)
     with server.listen(host, port) as bound:
         base = public.rstrip("/") or server.address(host, bound.getsockname()[1])
-        say("Open in a browser (each link is a key: give it only to the reviewer whose name stands before it):")
-        for name in reviewers:
-            say(f"  {name}  {base}/enter?key={Sessions(key, reviewers).key(name)}")
-        say("Every action is saved when the page says so. Stop with Ctrl-C.")
-        server.run(app, bound, host, say)
+        server.run(app, bound, host, _greeting(Sessions(key, reviewers), base), say)
     say("Stopped. Everything that a page called saved is saved; the same command goes on with it.")
+
+
+def _greeting(sessions: Sessions, base: str) -> Iterator[str]:
+    yield "Open in a browser (each link is a key: give it only to the reviewer whose name stands before it):"
+    for name in sessions.names:
+        yield f"  {name}  {base}/enter?key={sessions.key(name)}"
+    yield "Every action is saved when the page says so. Stop with Ctrl-C."
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

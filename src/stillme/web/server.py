@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
+import uvicorn
 from starlette.applications import Starlette
 
 from stillme.errors import SurroundingsError
@@ -42,16 +43,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def run(app: Starlette, bound: socket.socket, host: str, say: Say) -> None:
-    """Answers until Ctrl-C. No access log: addresses can carry keys."""
-    import uvicorn
-
-    if not is_loopback(host):
-        say(
-            f"Listening on {host}: others on the network can reach this, and nothing is encrypted on its way,"
-            " neither links nor portraits. Put it behind a proxy with TLS, or use --host 127.0.0.1 with an SSH"
-            " tunnel."
-        )
+def run(app: Starlette, bound: socket.socket, host: str, greeting: Iterable[str], say: Say) -> None:
+    """Greets, and answers until Ctrl-C. No access log: addresses can carry keys."""
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -61,8 +54,18 @@ def run(app: Starlette, bound: socket.socket, host: str, say: Say) -> None:
         timeout_graceful_shutdown=3,
     )
     try:
+        for line in (*_warning(host), *greeting):
+            say(line)
         uvicorn.Server(config).run(sockets=[bound])
     except KeyboardInterrupt:
         pass
     finally:
         bound.close()
+
+
+def _warning(host: str) -> Iterator[str]:
+    if not is_loopback(host):
+        yield (
+            f"Listening on {host}: others on the network can reach this, and nothing is encrypted on its way,"
+            " neither links nor portraits. Put it behind a proxy with TLS, or use --host 127.0.0.1 with an SSH tunnel."
+        )

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.stats import spearmanr
 
 from stillme import heads, images
+from stillme.analysis.passing import passing
 from stillme.errors import SurroundingsError
 from stillme.images import Pixels
 from stillme.measures import expression, portrait, weights
@@ -61,6 +66,11 @@ def large(key: str) -> Pixels:
     """At the size of FairFace's pictures."""
     whole = Image.fromarray(pairs.portrait(key)).resize((448, 448), Image.Resampling.LANCZOS)
     return np.asarray(whole, np.uint8)
+
+
+@cache
+def sharp(key: str) -> float:
+    return figures(large(key))["focus"]
 
 
 def blurred(picture: Pixels, sigma: float) -> Pixels:
@@ -138,6 +148,27 @@ def test_where_the_mesh_does_not_hold_only_framing_is_known() -> None:
     assert all(one["margin"] < 5 for one in unheld)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_any_piece_of_a_portrait_gives_figures_or_a_status(seed: int) -> None:
+    """Cut anywhere, turned any way, stretched: every figure is a number, or there is a reason why there is none."""
+    chance = np.random.default_rng(seed)
+    picture = turned(pairs.portrait(EVERY[seed * 7]), float(chance.uniform(-180, 180)))
+    left, top = chance.integers(0, 200, 2)
+    piece = Image.fromarray(picture[top : top + chance.integers(60, 300), left : left + chance.integers(60, 300)])
+    width, height = chance.integers(30, 900, 2)
+    found = reading(np.asarray(piece.resize((int(width), int(height))), np.uint8))
+    assert all(np.isfinite(value) for value in found.figures.values())
+    assert set(found.figures) <= set(portrait.FIGURES)
+    assert (found.status is Status.OK) == bool(found.figures) and (found.status is Status.OK or found.detail)
+
+
+@pytest.mark.parametrize("size", [(109, 885), (354, 40), (60, 900), (31, 31)])
+def test_a_strip_has_no_boundless_face(size: tuple[int, int]) -> None:
+    for key in SOME:
+        found = reading(np.asarray(Image.fromarray(pairs.portrait(key)).resize(size), np.uint8))
+        assert all(abs(value) < 10_000 for value in found.figures.values())
+
+
 def test_a_second_face_is_counted_and_compared() -> None:
     pair = np.hstack(
         [pairs.portrait(SOME[0]), np.asarray(Image.fromarray(pairs.portrait(SOME[1])).resize((384, 384)))]
@@ -168,8 +199,8 @@ def test_the_heads_turn_and_tilt_is_read() -> None:
 
 
 def beside(change: Callable[[Pixels], Pixels]) -> dict[str, Floats]:
-    """Each angle of every other head as it is, and after a change of the picture."""
-    both = [(head(key), figures(change(pairs.portrait(key)))) for key in EVERY[::2]]
+    """Each angle of some heads as they are, and after a change of the picture; the least steady one is among them."""
+    both = [(head(key), figures(change(pairs.portrait(key)))) for key in EVERY[1::4]]
     return {name: np.array([(one[name], other[name]) for one, other in both]).T for name in ANGLES}
 
 
@@ -177,16 +208,15 @@ def test_a_mirror_flips_turn_and_tilt_and_keeps_the_chin() -> None:
     found = beside(lambda picture: np.ascontiguousarray(picture[:, ::-1]))
     assert np.abs(found["yaw"].sum(0)).max() < 2
     assert np.abs(found["roll"].sum(0)).max() < 1
-    assert np.abs(np.diff(found["pitch"], axis=0)).max() < 2
+    assert np.abs(np.diff(found["pitch"], axis=0)).max() < 2.5
 
 
 @pytest.mark.parametrize("degrees", [10, -10, 25])
 def test_turning_the_picture_tilts_the_head_and_nothing_else(degrees: float) -> None:
     found = {name: np.diff(both, axis=0)[0] for name, both in beside(lambda it: turned(it, degrees)).items()}
     print({name: f"mean {np.abs(it).mean():.2f}°, most {np.abs(it).max():.2f}°" for name, it in found.items()})
-    assert np.abs(found["roll"] + degrees).max() < 1
-    assert np.abs(found["yaw"]).max() < 2 and np.abs(found["pitch"]).max() < 3
-    assert np.quantile(np.abs(found["pitch"]), 0.95) < 2
+    assert np.abs(found["roll"] + degrees).max() < 1.2
+    assert np.abs(found["yaw"]).max() < 2 and np.abs(found["pitch"]).max() < 2.5
 
 
 @pytest.mark.parametrize(
@@ -211,33 +241,32 @@ def test_known_turns_are_read_back(yaw: float, pitch: float, roll: float) -> Non
 
 @pytest.mark.parametrize("key", SOME)
 def test_focus_falls_with_every_blur(key: str) -> None:
-    sharp = [figures(blurred(large(key), sigma))["focus"] for sigma in (0, 1, 2, 4)]
-    assert all(before > after for before, after in pairwise(sharp)), sharp
-    assert sharp[3] < 0.6 * sharp[0]
+    found = [sharp(key), *(figures(blurred(large(key), sigma))["focus"] for sigma in (1, 2, 4))]
+    assert all(before > after for before, after in pairwise(found)), found
+    assert found[3] < 0.6 * found[0]
 
 
 @pytest.mark.parametrize("key", SOME)
 @pytest.mark.parametrize("angle", [0, 45, 90, 135])
 def test_shaking_in_any_direction_lowers_focus(key: str, angle: float) -> None:
     """Or the mesh says that it sees no face any more."""
-    still, moving = figures(large(key)), figures(shaken(large(key), 13, angle))
-    assert moving["certainty"] < 0 or moving["focus"] < 0.75 * still["focus"]
+    moving = figures(shaken(large(key), 13, angle))
+    assert moving["certainty"] < 0 or moving["focus"] < 0.75 * sharp(key)
 
 
 @pytest.mark.parametrize("key", SOME)
 def test_saving_and_halving_move_focus_little(key: str) -> None:
     whole = large(key)
-    sharp = figures(whole)["focus"]
     saved = portrait.read(images.encode(whole, quality=80), optics()).figures["focus"]
     half = figures(np.asarray(cv2.resize(whole, (224, 224), interpolation=cv2.INTER_AREA), np.uint8))["focus"]
-    assert saved == pytest.approx(sharp, rel=0.05)
-    assert half == pytest.approx(sharp, rel=0.2)
+    assert saved == pytest.approx(sharp(key), rel=0.05)
+    assert half == pytest.approx(sharp(key), rel=0.2)
 
 
 @pytest.mark.parametrize("key", SOME)
 def test_contrast_moves_focus_little(key: str) -> None:
     dim = np.asarray(large(key) * 0.4, np.uint8)
-    assert figures(dim)["focus"] == pytest.approx(figures(large(key))["focus"], rel=0.1)
+    assert figures(dim)["focus"] == pytest.approx(sharp(key), rel=0.1)
 
 
 # Light
@@ -380,3 +409,63 @@ def test_the_figures_words_need_no_vision() -> None:
     """A page that explains the figures does not load OpenCV."""
     code = "import sys, stillme.measures.portrait; sys.exit('cv2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# Photographs, where a sample of FairFace lies beside the project. Labels are annotators' perceptions.
+
+SAMPLE = Path(__file__).parents[2].parent / "shared/data/fairface_sample"
+photographs = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("photographs"),
+    pytest.mark.skipif(not SAMPLE.is_dir(), reason="no fairface_sample beside the project"),
+]
+
+
+@cache
+def sample() -> tuple[tuple[dict[str, str], Reading], ...]:
+    with (SAMPLE / "fairface_label_train.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    return tuple((row, portrait.read((SAMPLE / row["file"]).read_bytes(), optics())) for row in rows)
+
+
+def judged(protocol: Protocol) -> pl.DataFrame:
+    assert protocol.portraits is not None
+    return pl.DataFrame(
+        [
+            {"candidate": row["file"], **row, "criterion": name, "passed": outcome.passed}
+            for row, found in sample()
+            for name, outcome in judge(found.figures, protocol.portraits.criteria).items()
+        ],
+        schema_overrides={"passed": pl.Boolean},
+    )
+
+
+class TestPhotographs:
+    pytestmark = photographs
+
+    def test_every_photograph_is_read(self) -> None:
+        assert [row["file"] for row, found in sample() if found.status is not Status.OK] == []
+        assert np.mean(["yaw" in found.figures for _, found in sample()]) > 0.9
+
+    def test_no_group_meets_a_criterion_less_often(self, protocol: Protocol) -> None:
+        """Two photographs a cell. Should one be found here, the instrument is the first to be asked."""
+        table = passing(judged(protocol), ["race", "gender", "age"])
+        for row in table.filter(dimension="race").iter_rows(named=True):
+            print(f"{row['group']}, {row['criterion']}: {row['passed']} of {row['measured']}, p {row['p']:.3f}")
+        assert table.filter("less_often").height == 0
+
+    def test_enough_people_of_every_race_meet_each_criterion(self, protocol: Protocol) -> None:
+        table = passing(judged(protocol), ["race"])
+        assert table["rate"].min() >= 0.5  # type: ignore[operator]
+
+    @pytest.mark.parametrize("figure", ["side_light", "shadow", "crushed", "covered"])
+    def test_light_is_not_read_off_skin(self, figure: str) -> None:
+        """The rank correlation of each figure with the skin's own lightness is weak."""
+        both = []
+        for row, found in sample():
+            view = View((SAMPLE / row["file"]).read_bytes(), "it", optics())
+            if figure in found.figures and not view.is_grey:
+                both.append((view.region(view.mesh(view.person)).median[0], found.figures[figure]))
+        weak = float(spearmanr(np.array(both)).statistic)
+        print(f"{figure}: {weak:+.2f} over {len(both)}")
+        assert abs(weak) < 0.35

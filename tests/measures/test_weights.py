@@ -17,7 +17,14 @@ from stillme.measures.view import Optics
 from stillme.protocol import Protocol
 from tests.measures import pairs
 
-MODELS = (weights.DETECTOR, weights.MESH, weights.EMBEDDING, weights.TRUNK, weights.HEADS)
+MODELS = (
+    weights.DETECTOR,
+    weights.MESH,
+    weights.BLENDSHAPES,
+    weights.EMBEDDING,
+    weights.TRUNK,
+    weights.HEADS,
+)
 ENDINGS = (".onnx", ".tflite", ".npy")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from stillme.measures.portrait import FIGURES
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Rule
-from stillme.select.criteria import Criteria, judge, rank
+from stillme.select.criteria import Criteria, bounds, judge, rank
 
 TURNED = Rule(figure="yaw", label="turned to a side", unit="°", at_least=-20, at_most=20)
 SHARP = Rule(figure="focus", label="sharpness", digits=2, at_least=0.3)
@@ -111,6 +112,20 @@ def test_every_rule_of_the_protocol_asks_for_a_figure_that_is_measured(protocol:
     criteria = protocol.portraits.criteria
     assert set(criteria) == {criterion.id for criterion in protocol.groups.selection_criteria}
     assert {rule.figure for rules in criteria.values() for rule in rules} <= set(FIGURES)
+
+
+def test_the_page_says_what_the_protocol_says(protocol: Protocol) -> None:
+    """Every rule with its bounds and every figure with its words stands in docs/screening.md."""
+    page = (Path(__file__).parents[2] / "docs/screening.md").read_text(encoding="utf-8")
+    assert protocol.portraits is not None
+    labels = {criterion.id: criterion.label for criterion in protocol.groups.selection_criteria}
+    rules = [
+        f"| {labels[name]} | `{rule.figure}` | {rule.label} | {bounds(rule)} |"
+        for name, rules in protocol.portraits.criteria.items()
+        for rule in rules
+    ]
+    figures = [f"| `{name}` | {words} |" for name, words in FIGURES.items()]
+    assert [line for line in (*rules, *figures) if line not in page] == []
 
 
 def test_bounds_the_wrong_way_round_are_a_fault() -> None:

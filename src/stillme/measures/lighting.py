@@ -42,18 +42,23 @@ UNLIKE_LIGHT, UNLIKE_COLOUR = 1.7, 0.13  # stops; distance of the shares of red 
 
 def lighting(face: Upright) -> dict[str, float]:
     light = colour.light()[face.pixels]
-    bright = _bright(light)
-    stops = np.log2(_smooth(bright, SHADE) + GLOSS)
+    stops = np.log2(_smooth(_bright(light), SHADE) + GLOSS)
     sides = face.at(stops, LEFT_BROADLY) - face.at(stops, RIGHT_BROADLY)
     low, high = np.percentile(face.at(stops, RIGHT_CHEEK + LEFT_CHEEK), PERCENTILES)
+    return {"side_light": abs(float(np.median(sides))), "shadow": float(high - low), **_shares(face, light)}
+
+
+def _shares(face: Upright, light: Floats) -> dict[str, float]:
+    """In percent of the skin between brows and mouth; nothing where the mesh leaves none of it."""
     skin = _between(face)
-    return {
-        "side_light": abs(float(np.median(sides))),
-        "shadow": float(high - low),
-        "blown": _percent(bright >= BLOWN, skin),
-        "crushed": _percent(face.pixels.max(-1) <= CRUSHED, skin),
-        "covered": _percent(_unlike(face, light), skin),
+    if not skin.any():
+        return {}
+    marked = {
+        "blown": _bright(light) >= BLOWN,
+        "crushed": face.pixels.max(-1) <= CRUSHED,
+        "covered": _unlike(face, light),
     }
+    return {name: 100 * float(mask[skin].mean()) for name, mask in marked.items()}
 
 
 def _bright(light: Floats) -> Floats:
@@ -62,10 +67,6 @@ def _bright(light: Floats) -> Floats:
 
 def _smooth(values: Floats, blur: float) -> Floats:
     return np.asarray(cv2.GaussianBlur(values, (0, 0), blur), np.float32)
-
-
-def _percent(marked: Mask, within: Mask) -> float:
-    return 100 * float(marked[within].mean()) if within.any() else 0.0
 
 
 def _between(face: Upright) -> Mask:

@@ -40,7 +40,7 @@ class Check:
     @property
     def words(self) -> str:
         """As people read it: 'turned to a side: 31°, at most 20° either way'."""
-        return f"{self.rule.label}: {self._said}, {_bounds(self.rule)}"
+        return f"{self.rule.label}: {self._said}, {bounds(self.rule)}"
 
     @property
     def _said(self) -> str:
@@ -92,7 +92,8 @@ def _is_even(rule: Rule) -> bool:
     return rule.at_least is not None and rule.at_most is not None and rule.at_least == -rule.at_most
 
 
-def _bounds(rule: Rule) -> str:
+def bounds(rule: Rule) -> str:
+    """What a rule allows, in words."""
     if rule.at_least is None or rule.at_most is None:
         return f"at least {_bound(rule, rule.at_least)}" if rule.at_most is None else _at_most(rule)
     if _is_even(rule):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stillme import images
 from stillme.images import Pixels
 
 HASH = 16  # a fingerprint has HASH × HASH bits
@@ -14,7 +15,7 @@ SIDE = 64  # of the grey picture that it is read off
 Bits = NDArray[np.bool_]
 
 
-def bits(grey: NDArray[np.floating], side: int = HASH) -> Bits:
+def bits(grey: NDArray[np.floating] | Pixels, side: int = HASH) -> Bits:
     """Which of the lowest side × side frequencies of a small grey picture are above their median."""
     from scipy.fft import dctn
 
@@ -24,24 +25,8 @@ def bits(grey: NDArray[np.floating], side: int = HASH) -> Bits:
 
 def fingerprint(picture: Pixels) -> tuple[str, str]:
     """Of a picture and of its mirror image, as hexadecimal: a mirrored copy is a copy."""
-    grey = _shrunk(picture.astype(np.float64) @ (0.299, 0.587, 0.114))
+    grey = images.small_grey(picture, SIDE)
     return _spelled(bits(grey)), _spelled(bits(grey[:, ::-1]))
-
-
-def _shrunk(grey: NDArray[np.float64]) -> NDArray[np.float64]:
-    """SIDE × SIDE means of equal parts; the same sums on every machine."""
-    rows = _means(grey, SIDE)
-    return _means(rows.T, SIDE).T
-
-
-def _means(grey: NDArray[np.float64], parts: int) -> NDArray[np.float64]:
-    """The mean of each of `parts` equal bands of rows; a row on a border counts for both by its share."""
-    count = grey.shape[0]
-    running = np.vstack([np.zeros((1, grey.shape[1])), np.cumsum(grey, axis=0)])
-    edges = np.linspace(0, count, parts + 1)
-    whole = np.minimum(edges.astype(int), count - 1)
-    at = running[whole] + (edges - whole)[:, None] * grey[whole]
-    return np.asarray(np.diff(at, axis=0) * (parts / count))
 
 
 def _spelled(found: Bits) -> str:

@@ -106,6 +106,12 @@ def _is_grey(image: Image.Image) -> bool:
     return float(np.percentile(small.max(-1) - small.min(-1), 99)) < GREY
 
 
+def small_grey(picture: Pixels, side: int) -> Pixels:
+    """The picture's luma, stretched to side × side: means of equal parts."""
+    grey = Image.fromarray(picture).convert("L")
+    return np.asarray(grey.resize((side, side), Image.Resampling.BOX))
+
+
 def plain(content: bytes) -> bytes:
     """The picture as a viewer would show it, without loss: upright, sRGB, one frame. PNG."""
     buffer = io.BytesIO()

@@ -115,12 +115,12 @@ def test_another_seed_gives_another_pool() -> None:
 
 
 EXPECTED = [
-    (1, "blue-l", "7.jpg"),
-    (1, "blue-s", "14.jpg"),
-    (1, "red-l", "5.jpg"),
-    (1, "red-s", "16.jpg"),
-    (2, "blue-l", "3.jpg"),
-    (2, "blue-s", "6.jpg"),
-    (2, "red-l", "17.jpg"),
-    (2, "red-s", "4.jpg"),
+    (1, "blue-l", "15.jpg"),
+    (1, "blue-s", "18.jpg"),
+    (1, "red-l", "9.jpg"),
+    (1, "red-s", "0.jpg"),
+    (2, "blue-l", "19.jpg"),
+    (2, "blue-s", "10.jpg"),
+    (2, "red-l", "5.jpg"),
+    (2, "red-s", "12.jpg"),
 ]

@@ -34,10 +34,11 @@ class Grid:
 
     def cell_of(self, labels: Mapping[str, str]) -> str | None:
         """The cell of these labels; None where one of them is missing or not asked for."""
-        found = [labels.get(axis) for axis in self.axes]
-        if any(group not in groups for group, groups in zip(found, self.axes.values(), strict=True)):
-            return None
-        return _id(group for group in found if group)
+        return self._ids.get(tuple(labels.get(axis) for axis in self.axes))
+
+    @cached_property
+    def _ids(self) -> dict[tuple[str | None, ...], str]:
+        return {tuple(cell.groups.values()): cell.id for cell in self.cells}
 
     def _cell(self, groups: tuple[str, ...]) -> Cell:
         named = dict(zip(self.axes, groups, strict=True))

@@ -1,6 +1,6 @@
 """Pools: which rows of a data set are candidates. Pure: the same rows and seeds give the same pools everywhere.
 
-Each pool orders the rows of a cell by a hash keyed with its seed, and takes the first ones that no earlier pool
+Each pool orders the rows of a cell by a hash and its seed, and takes the first ones that no earlier pool
 has taken and that were not rejected. So a pool never changes when pools are added after it, and the order in which
 a data set is read does not matter. Only the head of each order is kept: memory does not grow with the data set.
 """
@@ -55,9 +55,26 @@ class TooFewKeptError(Exception):
     """So many rows were rejected that the kept heads do not reach: keep more of them and read again."""
 
 
-def position(seed: int, key: str) -> bytes:
-    """Where a row stands in the order of a pool."""
-    return blake2b(key.encode(), digest_size=12, key=str(seed).encode()).digest()
+BITS = 128
+MASK = (1 << BITS) - 1
+
+
+def spread(word: str) -> int:
+    """A number that looks drawn at random, and is the same for the same word on every machine."""
+    return int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=BITS // 8).digest(), "big")
+
+
+def stir(seed: int) -> int:
+    """What makes the order of a pool: an odd number, so that no two rows share a place."""
+    return spread(f"seed {seed}") | 1
+
+
+def position(seed: int, key: str) -> int:
+    """Where a row stands in the order of a pool: a random odd factor shuffles random numbers anew."""
+    return spread(key) * stir(seed) & MASK
+
+
+_Heap = list[tuple[int, int, Entry]]  # place in the order, negative, so that the last one kept comes first
 
 
 class Heads:
@@ -66,8 +83,9 @@ class Heads:
     def __init__(self, grid: Grid, seeds: Sequence[int], spare: int = SPARE) -> None:
         self.grid = grid
         self.seeds = tuple(seeds)
+        self._stirs = [stir(seed) for seed in seeds]
         self._size = grid.per_cell * len(seeds) + spare
-        self._heaps: dict[tuple[int, str], list[tuple[int, int, Entry]]] = {}
+        self._heaps: dict[str, list[_Heap]] = {cell.id: [[] for _ in seeds] for cell in grid.cells}
         self.listed: Counter[str] = Counter()
 
     def add(self, entry: Entry) -> bool:
@@ -76,20 +94,18 @@ class Heads:
         if cell is None:
             return False
         self.listed[cell] += 1
-        key = entry.key
-        for seed in self.seeds:
-            self._push(seed, cell, -int.from_bytes(position(seed, key), "big"), entry)
+        number = spread(entry.key)
+        for heap, factor in zip(self._heaps[cell], self._stirs, strict=True):
+            place = -(number * factor & MASK)
+            if len(heap) < self._size:
+                heapq.heappush(heap, (place, -self.listed[cell], entry))
+            elif place > heap[0][0]:
+                heapq.heapreplace(heap, (place, -self.listed[cell], entry))
         return True
 
-    def _push(self, seed: int, cell: str, rank: int, entry: Entry) -> None:
-        heap = self._heaps.setdefault((seed, cell), [])
-        if len(heap) < self._size:
-            heapq.heappush(heap, (rank, -self.listed[cell], entry))
-        elif rank > heap[0][0]:
-            heapq.heapreplace(heap, (rank, -self.listed[cell], entry))
-
-    def ordered(self, seed: int, cell: str) -> list[Entry]:
-        kept = self._heaps.get((seed, cell), [])
+    def ordered(self, pool: int, cell: str) -> list[Entry]:
+        """The rows of a cell that were kept, in the order of a pool; pools count from 1."""
+        kept = self._heaps[cell][pool - 1]
         return [entry for _, _, entry in sorted(kept, key=lambda one: (-one[0], -one[1]))]
 
     def is_cut(self, cell: str) -> bool:
@@ -108,8 +124,8 @@ def draw(heads: Heads, rejected: Collection[str]) -> list[Drawn]:
 
 def _draw_cell(heads: Heads, cell: str, rejected: Collection[str]) -> Iterator[Drawn]:
     taken: set[str] = set(rejected)
-    for number, seed in enumerate(heads.seeds, start=1):
-        found = [entry for entry in heads.ordered(seed, cell) if entry.key not in taken][: heads.grid.per_cell]
+    for number in range(1, len(heads.seeds) + 1):
+        found = [entry for entry in heads.ordered(number, cell) if entry.key not in taken][: heads.grid.per_cell]
         if len(found) < heads.grid.per_cell and heads.is_cut(cell):
             raise TooFewKeptError
         taken.update(entry.key for entry in found)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from stillme import fingerprint, images
 from stillme.errors import InputError
+from stillme.ledger.writer import Insert
 from stillme.progress import Progress
 from stillme.records import Portrait
 from stillme.select.config import Plan
@@ -77,7 +78,7 @@ def sample(plan: Plan, store: Store, progress: Progress, strict: bool = False) -
             _refuse_skips(found)
         _refuse_changed(store, [one for one in drawn if one.pool in have])
         new = [one for one in drawn if one.pool not in have]
-        rows = [(drawer.candidate(one), store.add_image(drawer.content(one))) for one in new]
+        rows = [(drawer.candidate(one), drawer.put(one, store)) for one in new]
     store.sign({"draw": plan.draw_hash, "protocol": plan.protocol.name, "protocol_hash": plan.protocol.hash})
     pools = {number: seed for number, seed in found.pools.items() if number not in have}
     store.add_draw(pools, rows, drawer.census(drawn), found.remarks)
@@ -141,6 +142,7 @@ class Usable:
     """An image that was read and found usable; it waits in a file, since photographs can be large."""
 
     path: Path
+    facts: images.Facts
     image: str
     original: str
     mended: str
@@ -208,8 +210,9 @@ class _Drawer:
     def _usable(self, row: Row, content: bytes) -> Usable | Remark:
         return usable(row, content, self._plan.rules.least_side, self._spool)
 
-    def content(self, one: Drawn) -> bytes:
-        return self.kept[one.entry.key].path.read_bytes()
+    def put(self, one: Drawn, store: Store) -> Insert:
+        kept = self.kept[one.entry.key]
+        return store.add_image(kept.path.read_bytes(), kept.facts)
 
     def _reject(self, drawn: Sequence[Drawn]) -> bool:
         """Rejects candidates that are unusable, or show what an earlier one shows; whether there were any."""
@@ -282,10 +285,11 @@ def usable(row: Row, content: bytes, least_side: int, spool: Path) -> Usable | R
             return Remark(row.file, row.row, reason, f"the image {row.id} {said}")
     mended = _mending(seen)
     shown = images.plain(content) if mended else content
+    facts = images.inspect(shown) if mended else seen.facts
     prints = fingerprint.fingerprint(seen.pixels)
     image = hashlib.sha256(shown).hexdigest()
     (spool / image).write_bytes(shown)
-    return Usable(spool / image, image, hashlib.sha256(content).hexdigest(), mended, prints)
+    return Usable(spool / image, facts, image, hashlib.sha256(content).hexdigest(), mended, prints)
 
 
 def _mending(seen: images.Examined) -> str:

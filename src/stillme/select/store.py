@@ -227,9 +227,9 @@ class Store:
         signed = {"created": now(), "stillme": __version__, **facts}
         self.append(*(Insert("meta", item, again=True) for item in signed.items())).result()
 
-    def add_image(self, content: bytes) -> Insert:
+    def add_image(self, content: bytes, facts: images.Facts | None = None) -> Insert:
         """Puts an image into objects/, durably; its row goes in with the candidate."""
-        facts = images.inspect(content)
+        facts = facts or images.inspect(content)
         sha256 = self.objects.put(content, facts.extension)
         row = (sha256, facts.extension, len(content), facts.width, facts.height)
         return Insert("object", row, again=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from stillme.select.choices import Verb, fold
 from stillme.select.store import Store
 from tests.browser.conftest import CHROMIUM, Open
-from tests.browser.serving import Tool
+from tests.browser.serving import ROOT, Tool
 from tests.select import shelf
 
 pytestmark = [
@@ -440,13 +442,14 @@ new PerformanceObserver((list) => { for (const e of list.getEntries()) window.sh
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
     """All 84 cells with seven candidates each."""
     tool = Tool(tmp_path_factory.mktemp("whole"), "all", 7)
+    cell, criterion = tool.plan.grid.cells[3].id, tool.plan.protocol.groups.selection_criteria[0].id
     with Store.hold(tool.plan.folder) as store:
         shelf.fill(tool.plan, store)
+        shelf.screen_all(tool.plan, store, {f"{cell}/2-1.jpg": [criterion]}, unread=[f"{cell}/4-1.jpg"])
     yield tool.start()
     tool.kill()
 
 
-@pytest.mark.slow
 def test_588_thumbnails_come_decoded_and_move_nothing(open_context: Open, whole: Tool) -> None:
     context = open_context()
     context.add_init_script(SHIFTS)
@@ -473,3 +476,30 @@ def test_588_thumbnails_come_decoded_and_move_nothing(open_context: Open, whole:
 def test_ctrl_c_says_that_everything_is_saved(start: Start) -> None:
     tool = start()
     assert "is saved" in tool.end(signal.SIGINT)
+
+
+def test_the_pictures_on_the_page_about_selecting(open_context: Open, whole: Tool, tmp_path: Path) -> None:
+    """With STILLME_PICTURES=1 they are put where docs/selecting.md shows them. Rendered heads, nobody's photographs."""
+    page = enter(open_context(), whole)
+    for place, key in enumerate("2416353"):
+        visit(page, whole, place)
+        if not page.locator(".card.chosen").count():
+            press(page, key)
+            saved(page)
+    visit(page, whole, 3)
+    to = ROOT / "docs/images" if os.environ.get("STILLME_PICTURES") else tmp_path
+    page.locator("#c2-" + whole.plan.protocol.groups.selection_criteria[0].id).focus()
+    page.evaluate("scrollTo(0, 0)")
+    keep(page, to / "select-cell.png")
+    page.goto(f"{whole.base}/")
+    ready(page)
+    page.evaluate("Promise.all([...document.images].slice(0, 7).map(i => i.decode()))")
+    keep(page, to / "select-overview.png")
+    for name in ("select-cell.png", "select-overview.png"):
+        assert 10_000 < (to / name).stat().st_size <= 300_000
+
+
+def keep(page: Any, path: Path) -> None:
+    """256 colours do for a page, and weigh a third."""
+    whole = Image.open(io.BytesIO(page.screenshot()))
+    whole.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)

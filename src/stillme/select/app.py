@@ -19,6 +19,7 @@ from starlette.routing import Route
 from stillme.select.choices import Verb
 from stillme.select.config import Plan
 from stillme.select.desk import Asked, Desk, Filter, RefusedError, UnknownError
+from stillme.select.grid import Grid
 from stillme.select.sheets import Screened, Sheet
 from stillme.select.store import Store
 from stillme.web import app as web
@@ -135,15 +136,16 @@ class Pages:
 
     def overview(self, request: Request) -> Response:
         who, show = request.state.who, self._filter(request)
-        counts = {one: len(self._desk.sheets(who, one)) for one in self._desk.filters}
+        sheets = self._desk.sheets(who)
+        counts = {one: len(self._desk.keep(sheets, one)) for one in self._desk.filters}
         actions, seconds = self._desk.effort(who)
         return self._page(
             request,
             "overview.html",
             show=show,
             counts=counts,
-            rows=rows(self._desk, who),
-            listed=self._desk.sheets(who, show),
+            rows=rows(self._desk.plan.grid, sheets),
+            listed=self._desk.keep(sheets, show),
             pools=self._desk.by_pool(who),
             effort=effort(actions, seconds),
             findings=self._findings,
@@ -287,10 +289,9 @@ def address(cell: str, show: Filter, **more: object) -> str:
     return f"/cell/{cell}?{asked}"
 
 
-def rows(desk: Desk, who: str) -> list[tuple[str, list[Sheet]]]:
+def rows(grid: Grid, sheets: Sequence[Sheet]) -> list[tuple[str, Sequence[Sheet]]]:
     """The grid as a table: the last axis across, every combination of the others down."""
-    axes = list(desk.plan.grid.axes.values())
-    sheets = desk.sheets(who)
+    axes = list(grid.axes.values())
     across = len(axes[-1])
     labels = [" · ".join(labels) for labels in product(*(axis.values() for axis in axes[:-1]))] or [""]
     return [(label, sheets[n * across : (n + 1) * across]) for n, label in enumerate(labels)]

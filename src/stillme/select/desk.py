@@ -19,7 +19,7 @@ from pydantic import Field, StrictBool
 
 from stillme.errors import InputError, StillmeError
 from stillme.ledger.run import now
-from stillme.records import Status
+from stillme.records import Reading, Status
 from stillme.select import criteria
 from stillme.select.choices import (
     Action,
@@ -33,7 +33,7 @@ from stillme.select.choices import (
 )
 from stillme.select.comparison import Beside, Comparison, agreement_on_choices, agreement_on_ticks
 from stillme.select.config import Plan
-from stillme.select.sheets import Screened, Sheet, needed, sheet, tick
+from stillme.select.sheets import Found, Screened, Sheet, needed, sheet, tick
 from stillme.select.store import Candidate, Store
 from stillme.select.telling import Line, Teller
 from stillme.strict import Frozen
@@ -150,8 +150,12 @@ class Desk:
     def sheets(self, reviewer: str, show: Filter = Filter.ALL) -> list[Sheet]:
         """The cells under a filter, in the order of the grid."""
         state = self._states[reviewer]
+        return self.keep([self._sheet(state, cell.id) for cell in self.plan.grid.cells], show)
+
+    def keep(self, sheets: Iterable[Sheet], show: Filter) -> list[Sheet]:
+        """Those under a filter."""
         keeps = self._keeping(show)
-        return [one for one in (self._sheet(state, cell.id) for cell in self.plan.grid.cells) if keeps(one)]
+        return [one for one in sheets if keeps(one)]
 
     def _keeping(self, show: Filter) -> Callable[[Sheet], bool]:
         if show is Filter.UNDECIDED:
@@ -384,12 +388,18 @@ def screen(plan: Plan, store: Store) -> Screened:
     outcomes = {
         one.key: criteria.judge(readings[one.portrait.image].figures, plan.rules.criteria) for one in listed
     }
-    statuses = {one.key: readings[one.portrait.image] for one in listed}
-    told = {
-        key: found.detail or found.status.value for key, found in statuses.items() if found.status is not Status.OK
-    }
     ranks: dict[str, int] = {}
     for keys in _by_cell(plan, listed).values():
         ranked = criteria.rank((one.key, outcomes[one.key]) for one in keys)
         ranks.update({key: place for place, key in enumerate(ranked, start=1)})
-    return Screened(outcomes, ranks, told)
+    statuses = {one.key: _status(readings[one.portrait.image]) for one in listed}
+    found = {
+        key: {name: Found.of(outcome, statuses[key]) for name, outcome in judged.items()}
+        for key, judged in outcomes.items()
+    }
+    return Screened(found, ranks)
+
+
+def _status(reading: Reading) -> str:
+    """Why there are no figures; empty where there are."""
+    return "" if reading.status is Status.OK else reading.detail or reading.status.value.replace("_", " ")

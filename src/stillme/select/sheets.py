@@ -14,29 +14,35 @@ from stillme.select.criteria import Outcome
 from stillme.select.grid import Cell
 from stillme.select.store import Candidate
 
+NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the pre-screen found of one criterion. `passed` None: not measured. `said`: the numbers, in words."""
+
+    passed: bool | None = None
+    said: str = NOT_MEASURED
+
+    @classmethod
+    def of(cls, outcome: Outcome, status: str) -> Found:
+        """`status`: why nothing could be read, or empty."""
+        words = "; ".join(check.words for check in outcome.checks)
+        return cls(outcome.passed, f"{words} ({status})" if status else words)
+
+
+NOTHING = Found()
+
 
 @dataclass(frozen=True)
 class Screened:
     """What the pre-screen says of the candidates; empty where it did not run."""
 
-    outcomes: Mapping[str, Mapping[str, Outcome]] = field(default_factory=dict)  # candidate, criterion
+    found: Mapping[str, Mapping[str, Found]] = field(default_factory=dict)  # candidate, criterion
     ranks: Mapping[str, int] = field(default_factory=dict)  # candidate -> its place in its cell, best first
-    statuses: Mapping[str, str] = field(default_factory=dict)  # candidate -> why it could not be measured
 
-    def passed(self, candidate: str, criterion: str) -> bool | None:
-        outcome = self.outcomes.get(candidate, {}).get(criterion)
-        return outcome.passed if outcome else None
-
-    def said(self, candidate: str, criterion: str) -> str:
-        """The numbers, in words."""
-        outcome = self.outcomes.get(candidate, {}).get(criterion)
-        words = "; ".join(check.words for check in outcome.checks) if outcome else NOT_MEASURED
-        status = self.statuses.get(candidate)
-        return f"{words} ({status})" if status else words
-
-
-NOT_SCREENED = Screened()
-NOT_MEASURED = "not measured"
+    def of(self, candidate: str, criterion: str) -> Found:
+        return self.found.get(candidate, {}).get(criterion, NOTHING)
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,7 @@ def needed(candidates: Sequence[Candidate], per_cell: int) -> int:
 def tick(state: State, screened: Screened, candidate: str, criterion: str) -> bool | None:
     """The tick that counts: the reviewer's own, else the pre-screen's; None where nobody said."""
     own = state.ticks.get((candidate, criterion))
-    return screened.passed(candidate, criterion) if own is None else own
+    return screened.of(candidate, criterion).passed if own is None else own
 
 
 def sheet(
@@ -186,4 +192,4 @@ def _checks(key: str, criteria: Iterable[Criterion], state: State, screened: Scr
     for one in criteria:
         met = tick(state, screened, key, one.id)
         own = (key, one.id) in state.ticks
-        yield Check(one.id, one.label, one.description, met, screened.said(key, one.id), own)
+        yield Check(one.id, one.label, one.description, met, screened.of(key, one.id).said, own)

@@ -67,5 +67,6 @@ def _warning(host: str) -> Iterator[str]:
     if not is_loopback(host):
         yield (
             f"Listening on {host}: others on the network can reach this, and nothing is encrypted on its way,"
-            " neither links nor portraits. Put it behind a proxy with TLS, or use --host 127.0.0.1 with an SSH tunnel."
+            " neither links nor portraits. Put it behind a proxy with TLS, or use --host 127.0.0.1 with an SSH"
+            " tunnel."
         )

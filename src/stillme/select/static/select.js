@@ -20,7 +20,12 @@ const queue = new Queue(`stillme-select:${document.body.dataset.reviewer}:`, "/a
     if (item.verb === "undo" && answer.cell !== cell) visit(`/cell/${answer.cell}`);
     else if (answer.cell === cell) show(answer);
   },
-  refused() { cards.forEach((card) => mark(card, isChosen(card))); remind(); },
+  refused(item) {
+    for (const card of cards) mark(card, isChosen(card));
+    const box = find(`.card[data-candidate="${item.candidate}"] [data-criterion="${item.criterion}"]`);
+    if (box) box.checked = !item.value;
+    remind();
+  },
 });
 
 const visit = (address) => { location.href = `${address}?show=${main.dataset.show ?? "all"}`; };
@@ -67,6 +72,7 @@ function mark(card, chosen) {
 }
 
 function press(button, pressed) {
+  delete button.dataset.wanted;
   button.setAttribute("aria-pressed", String(pressed));
   button.form.elements.value.value = pressed ? "no" : "yes";
 }
@@ -102,7 +108,11 @@ function choose(card) {
   push("choose", { candidate: card.dataset.candidate, value });
 }
 
-const flag = () => push("flag", { value: find("#flag").getAttribute("aria-pressed") !== "true" });
+function flag() {
+  const button = find("#flag");
+  button.dataset.wanted = (button.dataset.wanted ?? button.getAttribute("aria-pressed")) === "true" ? "false" : "true";
+  push("flag", { value: button.dataset.wanted === "true" });
+}
 
 function undo() {
   if (find("#undo").disabled && !queue.keys().length) say("There is nothing to take back.");

@@ -19,6 +19,7 @@ Points = NDArray[np.float32]
 QUICK, THOROUGH = 256, 640  # longest side that faces are looked for at; the second only where the first finds none
 LEAST_SCORE = 0.6
 LEAST_SIDE = 8  # pixels that faces are looked for in; OpenCV reads beyond a picture of one row
+MOST_SIZE = 4  # of the picture: no face is larger
 LONGEST_SIDE = 32_766  # pixels; OpenCV cuts no piece out of a longer picture
 MESH_SIDE = 256
 CHIN, BROW = 152, 10  # the mesh's lowest and highest point on the middle line
@@ -98,9 +99,15 @@ class Finder:
         self._net.setInputSize(size)
         found = self._net.detect(np.ascontiguousarray(small[..., ::-1]))[1]
         rows = np.empty((0, 15), np.float32) if found is None else np.asarray(found, np.float32).copy()
+        rows = rows[_bounded(rows, size)]
         rows[:, 0:14:2] *= width / size[0]
         rows[:, 1:14:2] *= height / size[1]
         return sorted((_face(row) for row in rows), key=lambda face: -face.box[2] * face.box[3] * face.score)
+
+
+def _bounded(rows: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.bool_]:
+    """In strips less than some 32 pixels wide the detector invents faces without bounds."""
+    return np.isfinite(rows).all(1) & (rows[:, 2:4].max(1, initial=0) <= MOST_SIZE * max(size))
 
 
 def _face(row: NDArray[np.float32]) -> Face:

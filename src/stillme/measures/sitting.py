@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from stillme.measures.expression import expression
 from stillme.measures.faces import Face, Mesh
 from stillme.measures.focus import focus
@@ -19,17 +17,10 @@ LEAST_HEIGHT = 40  # pixels of a face; the mesh of a smaller one is guesswork
 
 
 def figures(view: View) -> Mapping[str, float]:
-    face = _sane(view, view.person)
+    face = view.person
     framing = _framing(view, face)
     mesh = view.mesh(face)
     return {**framing, "certainty": mesh.confidence, **(_looks(view, mesh) if mesh.confidence >= 0 else {})}
-
-
-def _sane(view: View, face: Face) -> Face:
-    """The detector invents boundless faces in strips that it sees less than some 32 pixels wide."""
-    if not np.isfinite(face.row).all() or face.size > 4 * max(view.pixels.shape):
-        raise UnreadableError(Status.NO_FACE, f"no face in the {view.name}")
-    return face
 
 
 def _framing(view: View, face: Face) -> dict[str, float]:

@@ -107,7 +107,7 @@ class Finder:
 
 def _bounded(rows: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.bool_]:
     """In strips less than some 32 pixels wide the detector invents faces without bounds."""
-    return np.isfinite(rows).all(1) & (rows[:, 2:4].max(1, initial=0) <= MOST_SIZE * max(size))
+    return np.asarray(np.isfinite(rows).all(1) & (rows[:, 2:4].max(1, initial=0) <= MOST_SIZE * max(size)))
 
 
 def _face(row: NDArray[np.float32]) -> Face:

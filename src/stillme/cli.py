@@ -219,9 +219,10 @@ def sources_export(
     partial: Annotated[bool, typer.Option("--partial", help="Export although cells are undecided.")] = False,
 ) -> None:
     """Write the chosen portraits with their provenance: a folder that `stillme run` takes as a source."""
+    from stillme.progress import Progress
     from stillme.select import flow
 
-    print(flow.export(file, to, partial))
+    print(f"Portraits: {flow.export(file, to, partial, Progress.fitting())}")
 
 
 def _run(file: Path, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,16 +65,17 @@ def select(file: Path, reviewers: Sequence[str], host: str, port: int) -> None:
 
     with _held(file) as (settled, store):
         found = _screening(settled, store)
-        serve(settled, store, reviewers, host, port, findings=found.findings if found else ())
+        findings = found.findings if found else ()
+        serve(settled, store, reviewers, host, port, findings=findings, say=partial(print, flush=True))
 
 
-def export(file: Path, to: Path, partial: bool) -> Path:
-    """Writes the chosen portraits."""
+def export(file: Path, to: Path, incomplete: bool, progress: Progress) -> Path:
+    """Writes the chosen portraits; `incomplete`: although cells are undecided."""
     from stillme.select import manifest
 
     with _looked_at(file) as (settled, store):
         found = _screening(settled, store)
-        return manifest.export(settled, store, to, partial, found.rates if found else None)
+        return manifest.export(settled, store, to, incomplete, found.rates if found else None, progress)
 
 
 def _screening(settled: Plan, store: Store) -> Screening | None:

@@ -12,7 +12,7 @@ import pytest
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright runs once in a process, and other modules start their own
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 

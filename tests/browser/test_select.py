@@ -480,8 +480,8 @@ def test_ctrl_c_says_that_everything_is_saved(start: Start) -> None:
 
 def test_the_pictures_on_the_page_about_selecting(open_context: Open, whole: Tool, tmp_path: Path) -> None:
     """With STILLME_PICTURES=1 they are put where docs/selecting.md shows them. Rendered heads, nobody's photographs."""
-    page = enter(open_context(), whole)
-    for place, key in enumerate("2416353"):
+    page = enter(open_context(viewport={"width": 1680, "height": 940}), whole)
+    for place, key in enumerate("2412353"):
         visit(page, whole, place)
         if not page.locator(".card.chosen").count():
             press(page, key)
@@ -489,8 +489,8 @@ def test_the_pictures_on_the_page_about_selecting(open_context: Open, whole: Too
     visit(page, whole, 3)
     to = ROOT / "docs/images" if os.environ.get("STILLME_PICTURES") else tmp_path
     page.locator("#c2-" + whole.plan.protocol.groups.selection_criteria[0].id).focus()
-    page.evaluate("scrollTo(0, 0)")
     keep(page, to / "select-cell.png")
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(f"{whole.base}/")
     ready(page)
     page.evaluate("Promise.all([...document.images].slice(0, 7).map(i => i.decode()))")

@@ -300,8 +300,8 @@ def rows(grid: Grid, sheets: Sequence[Sheet]) -> list[tuple[str, Sequence[Sheet]
 def effort(actions: int, seconds: float) -> str:
     """'102 actions in 2.0 h'."""
     count = "1 action" if actions == 1 else f"{actions:,} actions"
-    spent = f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
-    return f"{count} in {spent}"
+    unit, length = next(((u, n) for u, n in (("h", 3600), ("min", 60)) if seconds >= n), ("s", 1))
+    return f"{count} in {seconds / length:.{1 if unit == 'h' else 0}f} {unit}"
 
 
 def standing(desk: Desk, who: str, cell: str) -> dict[str, Any]:

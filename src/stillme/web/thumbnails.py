@@ -11,6 +11,7 @@ from stillme import images
 from stillme.errors import disk
 
 SIDES = (96, 192, 384)  # pixels: a closed list, so that nobody can ask for work without end
+AT_ONCE = 2  # pictures that are decoded at a time: a large photograph takes 200 MB
 
 
 class Thumbnails:
@@ -20,13 +21,15 @@ class Thumbnails:
         """`load` gives the picture of a hash."""
         self._folder = folder
         self._load = load
+        self._decoding = threading.BoundedSemaphore(AT_ONCE)
 
     def get(self, sha256: str, side: int) -> bytes:
         path = self._folder / f"{sha256}.{side}.webp"
         with disk(path):
             if path.exists():
                 return path.read_bytes()
-            made = images.thumbnail(self._load(sha256), side)
+            with self._decoding:
+                made = images.thumbnail(self._load(sha256), side)
             self._write(path, made)
         return made
 

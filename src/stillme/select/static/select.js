@@ -7,6 +7,7 @@ const find = (selector, within = document) => within.querySelector(selector);
 const every = (selector, within = document) => [...within.querySelectorAll(selector)];
 const main = find("main"), status = find("#status"), help = find("#help"), note = find("#note");
 const cell = main.dataset.cell, cards = every(".card");
+const A_DAY = 24 * 3600 * 1000; // a page can stay open longer; the log counts no further
 let shownAt = performance.now(), noted = note?.value ?? "";
 
 // Saving
@@ -31,7 +32,8 @@ const queue = new Queue(`stillme-select:${document.body.dataset.reviewer}:`, "/a
 const visit = (address) => { location.href = `${address}?show=${main.dataset.show ?? "all"}`; };
 
 function push(verb, fields = {}) {
-  queue.push({ op: uuid(), verb, cell, ...fields, milliseconds: Math.round(performance.now() - shownAt) });
+  const milliseconds = Math.min(Math.round(performance.now() - shownAt), A_DAY);
+  queue.push({ op: uuid(), verb, cell, ...fields, milliseconds });
   remind();
 }
 
@@ -193,8 +195,10 @@ function keyed(key) {
 }
 
 for (const kind of ["pointermove", "focusin"]) {
-  main.addEventListener(kind, (event) => {
-    if (event.target.closest(".criteria li")) main.classList.remove("dismissed");
+  main.addEventListener(kind, ({ target }) => {
+    const line = target.closest(".criteria li");
+    if (line) main.classList.remove("dismissed");
+    if (line && kind === "focusin" && target.matches(":focus-visible")) find(".why", line).scrollIntoView({ block: "nearest" });
   });
 }
 find("#open-help").addEventListener("click", () => help.showModal());

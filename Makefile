@@ -53,6 +53,8 @@ fix: $(DEV)
 bench: $(DEV)
 	$(BIN)/python -m bench.ledger
 	$(BIN)/python -m bench.measures
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m bench.sources
 
 chromium:
 	@tools/chromium

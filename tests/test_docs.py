@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import doctest
 import re
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stillme import heads, images
-from stillme.analysis import contrast, intervals, means
+from stillme.analysis import agreement, contrast, intervals, means, passing, power
+from stillme.select.choices import Action, Verb
+from stillme.select.store import Store
+from tests.select import data
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -21,7 +26,7 @@ PAGES = sorted(
 
 def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = [line[2:].split("#")[0].split() for line in re.findall(r"^\$ stillme .*$", text, re.M)]
+    commands = [words for words in commands_in(text) if words[1] != "sources"]
     assert [words[1] for words in commands] == ["init", "check", "run", "status", "export", "report", "measure"]
     make_pair(tmp_path)
     for words in commands:
@@ -31,6 +36,43 @@ def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
             [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{words}: {done.stderr}"
+
+
+def commands_in(text: str) -> list[list[str]]:
+    return [line[2:].split("#")[0].split() for line in re.findall(r"^\$ stillme .*$", text, re.M)]
+
+
+def test_the_readmes_commands_about_sources_run_in_order(tmp_path: Path) -> None:
+    commands = [w for w in commands_in((ROOT / "README.md").read_text(encoding="utf-8")) if w[1] == "sources"]
+    assert [words[2] for words in commands] == ["init", "sample", "screen", "select", "export"]
+    data.fairface(tmp_path / "fairface", heads.keys(), copies=1)
+    (tmp_path / "here").mkdir()
+    for words in commands:
+        if words[2] == "select":
+            choose_everything(tmp_path / "here", words)
+            continue
+        done = subprocess.run(
+            [sys.executable, "-m", *words], cwd=tmp_path / "here", capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    assert (tmp_path / "here/portraits/portraits.csv").is_file()
+
+
+def choose_everything(folder: Path, words: list[str]) -> None:
+    """The tool starts and stops as the README has it; what a person would choose is put into its log."""
+    with subprocess.Popen(
+        [sys.executable, "-m", *words, "--port", "0"], cwd=folder, text=True, stdout=subprocess.PIPE
+    ) as tool:
+        assert tool.stdout and any("/enter?key=" in line for line in tool.stdout)
+        tool.send_signal(signal.SIGINT)
+        tool.stdout.read()
+    assert tool.returncode == 0
+    with Store.hold(folder / "selection-work") as store:
+        for number, one in enumerate(store.candidates()):
+            action = Action(
+                str(number), f"2026-01-01T00:00:{number % 60:02}+00:00", words[-1], Verb.CHOOSE, one.cell
+            )
+            store.add_action(replace(action, after=[one.key])).result()
 
 
 def make_pair(folder: Path) -> None:
@@ -85,7 +127,7 @@ def test_examples_on_pages_run(page: Path) -> None:
     assert failed == 0
 
 
-@pytest.mark.parametrize("module", [contrast, intervals, means])
+@pytest.mark.parametrize("module", [agreement, contrast, intervals, means, passing, power])
 def test_examples_in_code_run(module: object) -> None:
     failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
     assert tried and failed == 0

@@ -196,11 +196,12 @@ def sources_select(
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8420,
+    public: Annotated[str, typer.Option(help="Its address behind a proxy with TLS: https://…")] = "",
 ) -> None:
     """Open the selection tool: a cell a page, candidates side by side, every action logged."""
     from stillme.select import flow
 
-    flow.select(file, reviewer or ["reviewer"], host, port)
+    flow.select(file, reviewer or ["reviewer"], host, port, public)
 
 
 @sources.command("status")

@@ -33,8 +33,8 @@ def variant(head: heads.Head, number: int) -> bytes:
     chance = np.random.default_rng([number, *head.key.encode()])
     picture = np.roll(heads.photograph(head), chance.integers(-60, 60, 2), axis=(0, 1))
     height, width = picture.shape[:2]
-    colours = chance.integers(0, 256, (4, 4, 3), np.uint8)
-    wall = colours.repeat(-(-height // 4), axis=0).repeat(-(-width // 4), axis=1)[:height, :width]
+    colours = chance.integers(0, 256, (8, 8, 3), np.uint8)
+    wall = colours.repeat(-(-height // 8), axis=0).repeat(-(-width // 8), axis=1)[:height, :width]
     free = np.ones((height, width), bool)
     free[height // 5 :, width // 4 : -width // 4] = False
     picture[free] = wall[free]

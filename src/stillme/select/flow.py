@@ -58,15 +58,15 @@ def status(file: Path) -> Standing:
         return standing(settled, store)
 
 
-def select(file: Path, reviewers: Sequence[str], host: str, port: int) -> None:
-    """Serves the selection tool until it is stopped."""
+def select(file: Path, reviewers: Sequence[str], host: str, port: int, public: str = "") -> None:
+    """Serves the selection tool until it is stopped; `public`: its address behind a proxy with TLS."""
     backends.require_packages(["starlette", "uvicorn", "itsdangerous"], "The selection tool")
     from stillme.select.app import serve
 
     with _held(file) as (settled, store):
         found = _screening(settled, store)
         findings = found.findings if found else ()
-        serve(settled, store, reviewers, host, port, findings=findings, say=partial(print, flush=True))
+        serve(settled, store, reviewers, host, port, public, findings, say=partial(print, flush=True))
 
 
 def export(file: Path, to: Path, incomplete: bool, progress: Progress) -> Path:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from stillme.analysis.agreement import Kappa
 from stillme.select import choices
+from stillme.select.comparison import agreement_on_choices
 from stillme.select.config import Plan
-from stillme.select.store import Store
+from stillme.select.store import Candidate, Store
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Standing:
     screened: int
     reviewers: Sequence[Reviewed]
     undecided: Sequence[str]
-    is_compared: bool
+    agreement: Kappa | None  # of the choices while blind; only once the reviewers were compared
 
 
 def standing(plan: Plan, store: Store) -> Standing:
@@ -52,6 +54,19 @@ def standing(plan: Plan, store: Store) -> Standing:
         flagged = sum(state.flagged.values())
         reviewed.append(Reviewed(name, len(cells) - len(open_cells), flagged, by_pool, len(mine), hours))
     screened = store.query("SELECT count(DISTINCT image) FROM screening")[0][0]
-    compared = any(action.verb is choices.Verb.COMPARE for action in actions)
     about = (plan.selection.name, len(cells), plan.grid.per_cell, pools, len(candidates), screened)
-    return Standing(*about, reviewed, undecided, compared)
+    return Standing(*about, reviewed, undecided, _agreement(store.reviewers(), actions, candidates))
+
+
+def _agreement(
+    reviewers: Sequence[str], actions: Sequence[choices.Action], candidates: Sequence[Candidate]
+) -> Kappa | None:
+    """Said only when blindness is over: a number would tell one reviewer about the other."""
+    compared = any(action.verb is choices.Verb.COMPARE for action in actions)
+    if not compared or len(reviewers) < 2:
+        return None
+    before = choices.blind(actions)
+    cells: dict[str, list[Candidate]] = {}
+    for one in candidates:
+        cells.setdefault(one.cell, []).append(one)
+    return agreement_on_choices((choices.fold(before, reviewers[0]), choices.fold(before, reviewers[1])), cells)

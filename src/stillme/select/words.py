@@ -15,6 +15,7 @@ from stillme.select.standing import Standing
 from stillme.sources import Reason, Remark
 
 if TYPE_CHECKING:
+    from stillme.analysis.agreement import Kappa
     from stillme.select.rates import Screening
 
 QUOTED = 5  # remarks a reason that are printed; all are kept in the selection
@@ -166,7 +167,15 @@ def standing(found: Standing) -> str:
         for one in found.reviewers
     ]
     lines.append(table(head, rows) if rows else "Nobody has begun to choose: stillme sources select")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_agreement(found.agreement)])
+
+
+def _agreement(found: Kappa | None) -> Iterator[str]:
+    if found is not None and found.agreement is not None:
+        kappa = (
+            "not defined" if found.kappa is None else f"{found.kappa:.2f} ({found.low:.2f} to {found.high:.2f})"
+        )
+        yield f"While blind, both chose alike in {found.agreement:.0%} of {found.n} cells; Cohen's kappa {kappa}."
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -480,7 +480,7 @@ def test_ctrl_c_says_that_everything_is_saved(start: Start) -> None:
 
 def test_the_pictures_on_the_page_about_selecting(open_context: Open, whole: Tool, tmp_path: Path) -> None:
     """With STILLME_PICTURES=1 they are put where docs/selecting.md shows them. Rendered heads, nobody's photographs."""
-    page = enter(open_context(viewport={"width": 1680, "height": 940}), whole)
+    page = enter(open_context(viewport={"width": 1680, "height": 1000}), whole)
     for place, key in enumerate("2412353"):
         visit(page, whole, place)
         if not page.locator(".card.chosen").count():

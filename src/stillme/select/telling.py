@@ -62,4 +62,5 @@ class Teller:
         return self.captions.get(key, "a candidate")
 
     def _criterion(self, action: Action) -> str:
-        return self.criteria.get(action.criteria["criterion"], action.criteria["criterion"]).lower()
+        name = str(action.criteria["criterion"])
+        return self.criteria.get(name, name).lower()

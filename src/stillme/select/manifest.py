@@ -78,7 +78,7 @@ def _refuse_undecided(cells: Sequence[Cell], chosen: Sequence[Chosen], plan: Pla
     more = f"; and {len(cells) - NAMED} more" if len(cells) > NAMED else ""
     raise InputError(
         f"{len(cells)} of {len(plan.grid.cells)} cells are undecided: {named}{more}.",
-        "Decide them with `stillme sources select`, or export without them with --partial.",
+        "Decide them with `stillme sources select`; where too few were drawn, export without them with --partial.",
     )
 
 

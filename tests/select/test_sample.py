@@ -82,6 +82,10 @@ def test_a_moved_data_set_is_the_same_one_and_other_settings_are_not(tmp_path: P
     with pytest.raises(InputError, match="drawn with other settings"):
         sample(other)
     assert drawn(tmp_path / "work") == before
+    assert flow.status(other).candidates == 8, "what was drawn can still be looked at, chosen from and exported"
+    grid = {"axes": {"race": ["white"], "gender": ["female"], "age": ["20s", "60s"]}}
+    with pytest.raises(InputError, match="another grid"):
+        flow.status(data.selection(tmp_path / "s.yaml", tmp_path / "elsewhere", grid=grid))
 
 
 def test_pools_are_not_added_to_a_data_set_that_changed(tmp_path: Path) -> None:

@@ -95,15 +95,17 @@ class Plan:
         return self.path.parent / self.selection.folder
 
     @property
+    def grid_hash(self) -> str:
+        axes = {axis: list(groups) for axis, groups in self.grid.axes.items()}
+        return digest("grid", axes=axes, per_cell=self.grid.per_cell)
+
+    @property
     def draw_hash(self) -> str:
         """Names everything that changes a draw, except how many pools there are."""
-        rows = [_without_places(row) for row in self.selection.readers]
-        axes = {axis: list(groups) for axis, groups in self.grid.axes.items()}
         return digest(
             "draw",
-            readers=rows,
-            axes=axes,
-            per_cell=self.grid.per_cell,
+            readers=[_without_places(row) for row in self.selection.readers],
+            grid=self.grid_hash,
             seed=self.selection.pools.seed,
             duplicates=self.rules.duplicates.model_dump(mode="json"),
             least_side=self.rules.least_side,

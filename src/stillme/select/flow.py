@@ -93,7 +93,7 @@ def _looked_at(file: Path) -> _Opened:
     """A selection that was sampled, for reading. The data sets themselves need not be there any more."""
     settled = config.load(file, data_sets=False)
     with Store.look(settled.folder) as store:
-        sampling.refuse_other(settled, store)
+        sampling.refuse_other_grid(settled, store)
         yield settled, store
 
 

@@ -64,7 +64,7 @@ class Sampled:
 
 def sample(plan: Plan, store: Store, progress: Progress, strict: bool = False) -> Sampled:
     """Draws the pools that are still missing. Pools that are there stay as they are."""
-    refuse_other(plan, store)
+    _refuse_other(plan, store)
     seeds = plan.selection.pools.seeds()
     have = store.pools()
     if len(have) >= len(seeds):
@@ -79,10 +79,15 @@ def sample(plan: Plan, store: Store, progress: Progress, strict: bool = False) -
         _refuse_changed(store, [one for one in drawn if one.pool in have])
         new = [one for one in drawn if one.pool not in have]
         rows = [(drawer.candidate(one), drawer.put(one, store)) for one in new]
-    store.sign({"draw": plan.draw_hash, "protocol": plan.protocol.name, "protocol_hash": plan.protocol.hash})
+    store.sign(_signature(plan))
     pools = {number: seed for number, seed in found.pools.items() if number not in have}
     store.add_draw(pools, rows, drawer.census(drawn), found.remarks)
     return found
+
+
+def _signature(plan: Plan) -> dict[str, str]:
+    protocol = {"protocol": plan.protocol.name, "protocol_hash": plan.protocol.hash}
+    return {"draw": plan.draw_hash, "grid": plan.grid_hash, **protocol}
 
 
 def recall(store: Store, plan: Plan) -> Sampled:
@@ -102,7 +107,17 @@ def recall(store: Store, plan: Plan) -> Sampled:
     return Sampled(pools, count, rows, outside, shorts, reasons, store.remarks(), is_new=False)
 
 
-def refuse_other(plan: Plan, store: Store) -> None:
+def refuse_other_grid(plan: Plan, store: Store) -> None:
+    """Choices belong to the cells that they were made for. All else about a draw may change after it."""
+    signed = store.meta().get("grid")
+    if signed is not None and signed != plan.grid_hash:
+        raise InputError(
+            f"{store.path} was drawn for another grid than {plan.path} asks for.",
+            "Put the axes and per_cell back as they were, or give the selection another folder and sample anew.",
+        )
+
+
+def _refuse_other(plan: Plan, store: Store) -> None:
     signed = store.meta().get("draw")
     if signed is not None and signed != plan.draw_hash:
         raise InputError(

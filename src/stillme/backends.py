@@ -11,6 +11,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
@@ -31,6 +32,24 @@ class Place:
     protocol: Protocol
 
 
+class Lane(StrEnum):
+    """How an editor is driven."""
+
+    THREADS = "threads"  # quick; called from several threads, in child processes where it computes
+    MODEL = "model"  # a large model: loaded once, in a process of its own, asked one edit at a time
+    REMOTE = "remote"  # waits for a network: many calls at once on one event loop
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a call may cost in USD, and when that was looked up."""
+
+    low: float
+    expected: float
+    high: float
+    date: str
+
+
 @dataclass(frozen=True)
 class Prepared(Generic[Made]):
     """A backend with its settings settled, before anything heavy is loaded."""
@@ -45,6 +64,13 @@ class Prepared(Generic[Made]):
     computes: bool = False  # keeps a core busy, so that a process of its own pays off
     recipe: Callable[[], Made] | None = None  # `make` in a form that another process can be given
     expected: Callable[[str, Mapping[str, str]], Mapping[str, float]] | None = field(default=None)  # planted rates
+    lane: Lane = Lane.THREADS
+    deadline: float | None = None  # seconds after which a model's process is ended
+    concurrency: int = 1  # calls that may wait at a time; remote editors only
+    most_images: int = 1  # pictures that one edit may start from
+    dropped: Mapping[str, str] = field(default_factory=dict)  # parameter -> why it will have no effect
+    needs: Mapping[str, float] = field(default_factory=dict)  # e.g. vram_gb
+    price: Price | None = None  # a call, where it is not one number
     controls: tuple[str, ...] = ()  # negative controls that an editor makes with its own parts
     derived: bool = False  # a judge whose scores are computed from measurements; it is never asked
     requires: tuple[str, ...] = ()  # packages of an extra that `make` imports

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from functools import lru_cache
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from operator import attrgetter
+from typing import Any
 
 from stillme import images
-from stillme.backends import Prepared
+from stillme.backends import Lane, Prepared
 from stillme.design import Design
-from stillme.editors import Editor
+from stillme.editors import Editor, RemoteEditor
 from stillme.engine.apart import Apart, Makes
-from stillme.engine.local import Stop, work
+from stillme.engine.local import Stop, side_by_side, work
+from stillme.engine.waiting import wait
 from stillme.errors import StillmeError
 from stillme.ledger import Run
-from stillme.ledger.run import Stored, now
+from stillme.ledger.run import Making, Stored, now
 from stillme.progress import Progress, Stage
 from stillme.purse import Purse
 from stillme.records import Attempt, Edit, EditReply, EditRequest, Status, Trial
@@ -39,58 +42,149 @@ def standing(run: Run, design: Design) -> Counter[str]:
 
 
 def edit(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:
-    """Makes the missing edits and records each one, whatever came of it."""
+    """Makes the missing edits and records each one, whatever came of it. Models and services work side by side."""
     todo = missing(run, design)
-    already = len(design.distinct_edits()) - len(todo)
-    threads = design.config.audit.engine.threads
-    needed = {name: design.config.editor(name) for name in {trial.editor: None for trial in todo}}
-    many = threads > 1 and len(todo) >= WORTH_A_PROCESS
-    recipes = {name: one.recipe for name, one in needed.items() if many and one.computes and one.recipe}
-    together = attrgetter("image") if recipes else None  # a process that has seen a portrait is quicker with it
-    with progress.stage("Edits", len(todo), already) as stage, _made(needed, recipes) as editors:
-        step = _Step(run, design, editors, stage, stop, purse)
-        work(purse.allowed_edits(todo, already), step.do, threads, stop, together)
+    allowed = purse.allowed_edits(todo, len(design.distinct_edits()) - len(todo))
+    with progress.stages("Edits", _totals(design, allowed, todo)) as stages:
+        step = _Step(run, design, stages, stop, purse)
+        jobs = [partial(step.run, lane) for lane in _lanes(design, allowed)]
+        if jobs:
+            side_by_side(jobs, stop)
 
 
-@contextmanager
-def _made(needed: Mapping[str, Prepared[Editor]], recipes: Makes) -> Iterator[dict[str, Editor]]:
-    """The editors, ready to be asked; those with a recipe here live in processes of their own."""
-    apart = Apart(recipes)
-    try:
-        yield {name: apart.editor(name) if name in recipes else one.make() for name, one in needed.items()}
-    finally:
-        apart.close()
+def _totals(design: Design, allowed: Sequence[Trial], todo: Sequence[Trial]) -> dict[str, tuple[int, int]]:
+    """Editor -> edits to make now, edits that are there."""
+    every = Counter(trial.editor for trial in design.distinct_edits())
+    left, now = Counter(trial.editor for trial in todo), Counter(trial.editor for trial in allowed)
+    return {name: (now[name], count - left[name]) for name, count in every.items()}
+
+
+@dataclass(frozen=True)
+class Work:
+    """Edits that are made in one way: by the editors of a lane, or by one model or one service."""
+
+    lane: Lane
+    editors: Mapping[str, Prepared[Any]]
+    trials: Sequence[Trial]
+
+
+def _lanes(design: Design, trials: Sequence[Trial]) -> list[Work]:
+    """Quick editors share their threads; every model and every service works beside them on its own."""
+    groups: dict[tuple[Lane, str], list[Trial]] = {}
+    for trial in trials:
+        lane = design.config.editor(trial.editor).lane
+        groups.setdefault((lane, "" if lane is Lane.THREADS else trial.editor), []).append(trial)
+    return [
+        Work(lane, {t.editor: design.config.editor(t.editor) for t in some}, some)
+        for (lane, _), some in groups.items()
+    ]
 
 
 class _Step:
-    """One edit: asked, checked, stored, recorded."""
+    """The edits of a run: asked, checked, stored, recorded."""
 
-    def __init__(
-        self, run: Run, design: Design, editors: Mapping[str, Editor], stage: Stage, stop: Stop, purse: Purse
-    ) -> None:
-        self.run, self.editors, self.stage, self.stop, self.purse = run, editors, stage, stop, purse
+    def __init__(self, run: Run, design: Design, stages: Mapping[str, Stage], stop: Stop, purse: Purse) -> None:
+        self.held, self.stages, self.stop, self.purse = run, stages, stop, purse
+        self._engine = design.config.audit.engine
         self._source = lru_cache(maxsize=64)(run.image)
         rules = design.config.protocol.measures
         self._own_controls = {control.id for control in rules.controls_by("editor")} if rules else set()
+
+    def run(self, work: Work) -> None:
+        if work.lane is Lane.REMOTE:
+            self._wait(work)
+        else:
+            self._compute(work)
+
+    def _compute(self, lane: Work) -> None:
+        """In threads; what computes, and every model, in child processes of theirs."""
+        model = lane.lane is Lane.MODEL
+        threads = 1 if model else self._engine.threads
+        many = model or (threads > 1 and len(lane.trials) >= WORTH_A_PROCESS)
+        apart = {name: one for name, one in lane.editors.items() if many and (model or one.computes)}
+        recipes = {name: one.recipe for name, one in apart.items() if one.recipe}
+        together = (
+            attrgetter("image") if recipes else None
+        )  # a process that has seen a portrait is quicker with it
+        with _made(lane.editors, recipes) as editors:
+            work(lane.trials, partial(self._do, editors), threads, self.stop, together)
+
+    def _wait(self, lane: Work) -> None:
+        """On one event loop, as many at a time as the service takes."""
+        ((_, prepared),) = lane.editors.items()
+        wait(lane.trials, partial(self._service, prepared), self._keep, prepared.concurrency, self.stop)
+
+    @asynccontextmanager
+    async def _service(self, prepared: Prepared[RemoteEditor]) -> AsyncIterator[Ask[Trial, _Asked]]:
+        editor = prepared.make()
+        try:
+            yield partial(self._ask_service, editor)
+        finally:
+            await editor.close()
+
+    async def _ask_service(self, editor: RemoteEditor, trial: Trial) -> _Asked:
+        request = self._request(trial)
+        started, clock = now(), time.perf_counter()
+        try:
+            reply = await editor.edit(request)
+        except StillmeError:
+            raise
+        except Exception as error:
+            reply = _crashed(error)
+        return _Asked(reply, started, time.perf_counter() - clock)
+
+    def _do(self, editors: Mapping[str, Editor], trial: Trial) -> Future[None]:
+        request = self._request(trial)
+        started, clock = now(), time.perf_counter()
+        reply = _ask(editors[trial.editor], request)
+        return self._keep(trial, _Asked(reply, started, time.perf_counter() - clock))
 
     def _request(self, trial: Trial) -> EditRequest:
         own = trial.is_control and trial.prompt in self._own_controls
         control = trial.prompt if own else ""
         return EditRequest(trial.edit, self._source(trial.image), trial.instruction, trial.seed, control)
 
-    def do(self, trial: Trial) -> Future[None]:
-        request = self._request(trial)
-        started, clock = now(), time.perf_counter()
-        reply = _ask(self.editors[trial.editor], request)
+    def _keep(self, trial: Trial, asked: _Asked) -> Future[None]:
+        """Checks what came back and records it, whatever it is."""
+        reply = asked.reply
         status, detail, facts = _check(reply)
-        seconds = time.perf_counter() - clock
-        self.stage.count(status, reply.cost_usd)
+        self.stages[trial.editor].count(status, reply.cost_usd)
         self.purse.spend(reply.cost_usd, self.stop)
-        attempt = Attempt(trial.edit, status, started, round(seconds, 6), reply.cost_usd, detail)
+        told = (round(asked.seconds, 6), reply.cost_usd, detail, reply.code, reply.request_id)
+        attempt = Attempt(trial.edit, status, asked.started, *told)
         if not status.is_final:
-            return self.run.add_attempt(attempt)
-        stored = self.run.store(reply.image, facts) if reply.image is not None and facts else None
-        return self.run.add_edit(_edit(trial, status, detail, stored, reply), attempt, stored)
+            return self.held.add_attempt(attempt)
+        stored = self.held.store(reply.image, facts) if reply.image is not None and facts else None
+        made = _edit(trial, status, detail, stored, reply)
+        return self.held.add_edit(made, attempt, stored, self._making(reply))
+
+    def _making(self, reply: EditReply) -> Making | None:
+        if not (reply.made or reply.notes or reply.extras):
+            return None
+        extras = {name: self.held.store(content) for name, content in reply.extras.items()}
+        return Making(reply.made, reply.notes, extras)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What came back, and when it was asked for how long."""
+
+    reply: EditReply
+    started: str
+    seconds: float
+
+
+@contextmanager
+def _made(needed: Mapping[str, Prepared[Any]], recipes: Makes) -> Iterator[dict[str, Editor]]:
+    """The editors, ready to be asked; those with a recipe here live in processes of their own."""
+    apart = Apart(recipes)
+    try:
+        yield {
+            name: apart.editor(name, one.deadline) if name in recipes else one.make()
+            for name, one in needed.items()
+        }
+    finally:
+        apart.close()
 
 
 def _edit(trial: Trial, status: Status, detail: str, stored: Stored | None, reply: EditReply) -> Edit:
@@ -104,7 +198,11 @@ def _ask(editor: Editor, request: EditRequest) -> EditReply:
     except StillmeError:
         raise  # what the machine lacks would fail every edit: the run ends with that sentence
     except Exception as error:
-        return EditReply(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
+        return _crashed(error)
+
+
+def _crashed(error: Exception) -> EditReply:
+    return EditReply(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
 
 
 def _check(reply: EditReply) -> tuple[Status, str, images.Facts | None]:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
@@ -89,28 +89,49 @@ class Progress:
             print(json.dumps({"event": "note", "text": text}), file=self.out, flush=True)
 
     @contextmanager
+    def stages(self, name: str, totals: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, Stage]]:
+        """Several stages at once, a line each: part -> how many are to do, how many are done."""
+        made = {part: Stage(f"{name}, {part}", todo, done) for part, (todo, done) in totals.items()}
+        left = {part: stage for part, stage in made.items() if stage.total}
+        if not left:
+            self.say(f"{name}: {sum(done for _, done in totals.values()):,} done, nothing to do")
+            yield made
+            return
+        with self._shown(list(left.values())):
+            yield made
+
+    @contextmanager
     def stage(self, name: str, total: int, already: int = 0) -> Iterator[Stage]:
         stage = Stage(name, total, already)
         if not total:
             self.say(f"{name}: {already:,} done, nothing to do")
             yield stage
             return
+        with self._shown([stage]):
+            yield stage
+
+    @contextmanager
+    def _shown(self, stages: Sequence[Stage]) -> Iterator[None]:
         over = threading.Event()
-        shower = threading.Thread(target=self._show, args=(stage, over), daemon=True)
+        shower = threading.Thread(target=self._show, args=(stages, over), daemon=True)
         shower.start()
         try:
-            yield stage
+            yield
         finally:
             over.set()
             shower.join()
 
-    def _show(self, stage: Stage, over: threading.Event) -> None:
+    def _show(self, stages: Sequence[Stage], over: threading.Event) -> None:
         if self.mode == "live":
-            self._show_live(stage, over)
+            self._show_live(stages, over)
             return
         while not over.wait(EVERY):
+            self._print_all(stages)
+        self._print_all(stages)
+
+    def _print_all(self, stages: Sequence[Stage]) -> None:
+        for stage in stages:
             self._print(stage)
-        self._print(stage)
 
     def _print(self, stage: Stage) -> None:
         if self.mode == "plain":
@@ -120,19 +141,20 @@ class Progress:
             event |= {"done": stage.done + stage.already, "counts": dict(stage.counts), "cost_usd": stage.cost_usd}
             print(json.dumps(event), file=self.out, flush=True)
 
-    def _show_live(self, stage: Stage, over: threading.Event) -> None:
+    def _show_live(self, stages: Sequence[Stage], over: threading.Event) -> None:
         from rich.live import Live
 
         with Live(refresh_per_second=8, transient=False) as live:
             while not over.wait(0.125):
-                _draw(live, stage)
-            _draw(live, stage)
+                _draw(live, stages)
+            _draw(live, stages)
 
 
-def _draw(live: Live, stage: Stage) -> None:
+def _draw(live: Live, stages: Sequence[Stage]) -> None:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
-    row = Table.grid(padding=(0, 2))
-    row.add_row(ProgressBar(stage.total, stage.done, width=28), stage.line())
-    live.update(row)
+    rows = Table.grid(padding=(0, 2))
+    for stage in stages:
+        rows.add_row(ProgressBar(stage.total, stage.done, width=28), stage.line())
+    live.update(rows)

@@ -44,6 +44,11 @@ class Status(StrEnum):
         return self in _FINAL
 
     @property
+    def stage(self) -> str:
+        """Where a refusal happened: on the way in, on the way out, or in the model's own words; else empty."""
+        return _STAGES.get(self, "")
+
+    @property
     def label(self) -> str:
         return self.value.replace("_", " ")
 
@@ -64,6 +69,9 @@ _FINAL = frozenset(
         Status.GREYSCALE,
     }
 )
+
+
+_STAGES = {Status.INPUT_BLOCKED: "input", Status.OUTPUT_BLOCKED: "output", Status.REFUSED: "model"}
 
 
 class Role(StrEnum):
@@ -181,6 +189,8 @@ class Attempt:
     seconds: float
     cost_usd: float = 0.0
     detail: str = ""
+    code: str = ""  # the other side's own word for how it ended
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +198,7 @@ class EditRequest:
     """What an editor is given: a picture, a sentence, a seed. Never who the person is.
 
     `control`: the id of a negative control that the editor's own parts make (a VAE round trip); else empty.
+    `references`: further pictures of the same edit, for editors that take several.
     """
 
     key: str
@@ -195,6 +206,7 @@ class EditRequest:
     instruction: str
     seed: int
     control: str = ""
+    references: tuple[bytes, ...] = ()
 
 
 # Planted quantities that more than one part reads: by how much L* skin moved, and whether another head is shown.
@@ -204,13 +216,23 @@ OTHER_HEAD = "other_head"
 
 @dataclass(frozen=True, slots=True)
 class EditReply:
-    """What an editor gives back. `truth` only from planted editors; no judge request carries it."""
+    """What an editor gives back. `truth` only from planted editors; no judge request carries it.
+
+    `code`, `request_id`: the provider's own, verbatim. `made`: the circumstances that edits of one process share
+    (versions, dtype, device, threads). `notes`, `extras`: of this edit alone, e.g. a prompt that the editor
+    rewrote, and the pictures that it made on the way.
+    """
 
     status: Status
     image: bytes | None = None
     detail: str = ""
     cost_usd: float = 0.0
     truth: Mapping[str, float] = field(default_factory=dict)
+    code: str = ""
+    request_id: str = ""
+    made: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    extras: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

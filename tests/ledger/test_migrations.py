@@ -49,7 +49,9 @@ def test_from_the_first_schema_to_the_same_schema_with_every_row_kept(
     assert all(rows.values())
     migrate(first, "memory")
     assert schema(first) == schema(fresh)
-    assert {table: first.execute(f"SELECT * FROM {table}").fetchall() for table in rows} == rows
+    for table, before in rows.items():
+        after = first.execute(f"SELECT * FROM {table}").fetchall()
+        assert [row[: len(before[0])] for row in after] == before, "columns are added at the end"
 
 
 def test_again_changes_nothing(fresh: sqlite3.Connection) -> None:

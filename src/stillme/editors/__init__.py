@@ -15,3 +15,11 @@ class Editor(Protocol):
     """Gets a picture and a sentence, gives back a picture or says why not. Called from several threads."""
 
     def edit(self, request: EditRequest) -> EditReply: ...
+
+
+class RemoteEditor(Protocol):
+    """The same, waiting for a network: made, asked and closed on one event loop, many edits at a time."""
+
+    async def edit(self, request: EditRequest) -> EditReply: ...
+
+    async def close(self) -> None: ...

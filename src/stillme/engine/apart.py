@@ -29,20 +29,28 @@ class Apart:
         self._own = threading.local()
         self._children: list[_Child] = []
 
-    def editor(self, name: str) -> Distant:
-        return Distant(self, name)
+    def editor(self, name: str, deadline: float | None = None) -> Distant:
+        return Distant(self, name, deadline)
 
     def instruments(self, name: str) -> DistantInstruments:
         return DistantInstruments(self, name)
 
-    def ask(self, name: str, verb: str, request: object) -> Any:
-        """What `verb` of the thing called `name` answers in this thread's child; EndedError if that has died."""
+    def ask(self, name: str, verb: str, request: object, deadline: float | None = None) -> Any:
+        """What `verb` of the thing called `name` answers in this thread's child; EndedError if that has died.
+
+        A child that has not answered after `deadline` seconds is killed: nothing else bounds code that swallows
+        every exception.
+        """
         child: _Child | None = getattr(self._own, "child", None)
         if child is None:
             child = self._own.child = _Child(self._makes)
             self._children.append(child)
         try:
-            return child.ask(name, verb, request)
+            return child.ask(name, verb, request, deadline)
+        except TimeoutError:
+            del self._own.child
+            child.kill()
+            raise
         except (EOFError, OSError) as error:
             del self._own.child
             raise EndedError(str(error) or type(error).__name__) from error
@@ -62,10 +70,13 @@ class Distant:
 
     apart: Apart
     name: str
+    deadline: float | None = None  # seconds
 
     def edit(self, request: EditRequest) -> EditReply:
         try:
-            reply: EditReply = self.apart.ask(self.name, "edit", request)
+            reply: EditReply = self.apart.ask(self.name, "edit", request, self.deadline)
+        except TimeoutError:
+            return EditReply(Status.TIMEOUT, detail=f"no answer after {self.deadline:g} s; its process was ended")
         except EndedError as error:
             return EditReply(Status.CRASHED, detail=f"the editor's process ended: {error}")
         return reply
@@ -91,8 +102,10 @@ class _Child:
         self._process.start()
         theirs.close()
 
-    def ask(self, name: str, verb: str, request: object) -> Any:
+    def ask(self, name: str, verb: str, request: object, deadline: float | None = None) -> Any:
         self._line.send((name, verb, request))
+        if not self._line.poll(deadline):
+            raise TimeoutError
         reply = self._line.recv()
         if isinstance(reply, Exception):
             raise reply
@@ -101,6 +114,10 @@ class _Child:
     def close(self) -> None:
         self._line.close()
         self._process.join(timeout=10)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self.close()
 
 
 def serve(line: Connection, makes: Makes) -> None:

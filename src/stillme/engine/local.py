@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import groupby
 from typing import TypeVar
@@ -56,6 +56,34 @@ def work(
         _join(workers)  # what is in flight ends and is recorded; a second Ctrl-C leaves at once
     if crew.failure is not None:
         raise crew.failure
+
+
+def side_by_side(jobs: Sequence[Callable[[], None]], stop: Stop) -> None:
+    """Runs several pieces of work at once, each in a thread; raises what failed when all have ended."""
+    failures: list[BaseException] = []
+
+    def run(job: Callable[[], None]) -> None:
+        try:
+            job()
+        except BaseException as error:
+            failures.append(error)
+            stop.set("something failed")
+
+    if len(jobs) == 1:
+        jobs[0]()
+        return
+    threads = [
+        threading.Thread(target=run, args=(job,), name=f"lane-{n}", daemon=True) for n, job in enumerate(jobs)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        _join(threads)
+    except KeyboardInterrupt:
+        stop.set(INTERRUPTED)
+        _join(threads)
+    if failures:
+        raise failures[0]
 
 
 def _join(workers: list[threading.Thread]) -> None:

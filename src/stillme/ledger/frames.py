@@ -49,6 +49,8 @@ COLUMNS: dict[str, str] = {
     "seconds": "how long it took",
     "cost_usd": "what it cost",
     "detail": "what the other side said",
+    "code": "its own word for how the call ended, verbatim; empty where there is none",
+    "request_id": "its own name of the call, to ask it about",
     "quantity": "what was planted",
     "value": "its planted value",
     "lightness_change": "lightness_shift without the light's own shift where the background gate passes, else raw",
@@ -184,9 +186,11 @@ def _reading(found: tuple[str, str, str] | None, edit_status: str, figures: Sequ
 
 def attempts(run: Run) -> pl.DataFrame:
     """Every call, however it ended."""
-    rows = run.query("SELECT subject, status, started, seconds, cost_usd, detail FROM attempt ORDER BY id")
+    columns = "subject, status, started, seconds, cost_usd, detail, code, request_id"
+    rows = run.query(f"SELECT {columns} FROM attempt ORDER BY id")
     schema: dict[str, Any] = {"subject": pl.String, "status": pl.String, "started": pl.String}
-    schema |= {"seconds": pl.Float64, "cost_usd": pl.Float64, "detail": pl.String}
+    schema |= {"seconds": pl.Float64, "cost_usd": pl.Float64}
+    schema |= dict.fromkeys(("detail", "code", "request_id"), pl.String)
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 

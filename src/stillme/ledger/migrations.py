@@ -76,7 +76,23 @@ CREATE TABLE measurement (             -- the final outcome of one measure of a 
 CREATE INDEX measurement_image ON measurement (image);
 """
 
-MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH, _MEASUREMENT)
+_MAKING = """
+ALTER TABLE attempt ADD COLUMN code TEXT NOT NULL DEFAULT '';        -- the other side's own word for how it ended
+ALTER TABLE attempt ADD COLUMN request_id TEXT NOT NULL DEFAULT '';
+CREATE TABLE circumstances (           -- what edits of one process share: versions, dtype, device, threads
+    hash TEXT PRIMARY KEY, content TEXT NOT NULL
+) STRICT;
+CREATE TABLE making (                  -- how an edit was made; notes: JSON, of this edit alone
+    edit TEXT PRIMARY KEY REFERENCES edit, circumstances TEXT NOT NULL REFERENCES circumstances,
+    notes TEXT NOT NULL
+) STRICT;
+CREATE TABLE extra (                   -- further pictures that an editor made on the way
+    edit TEXT NOT NULL REFERENCES edit, name TEXT NOT NULL, image TEXT NOT NULL REFERENCES object,
+    PRIMARY KEY (edit, name)
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH, _MEASUREMENT, _MAKING)
 VERSION = len(MIGRATIONS)
 
 

@@ -40,6 +40,15 @@ class Stored:
     row: Insert
 
 
+@dataclass(frozen=True)
+class Making:
+    """How an edit was made: what edits of one process share, what is this one's alone, and pictures on the way."""
+
+    circumstances: Mapping[str, Any]
+    notes: Mapping[str, str]
+    extras: Mapping[str, Stored]
+
+
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
@@ -170,11 +179,14 @@ class Run:
         for answer in added:
             answer.result()
 
-    def add_edit(self, edit: Edit, attempt: Attempt, image: Stored | None) -> Future[None]:
-        """One unit: the image's row, the edit, how the call went, and what was planted."""
+    def add_edit(
+        self, edit: Edit, attempt: Attempt, image: Stored | None, making: Making | None = None
+    ) -> Future[None]:
+        """One unit: the image's row, the edit, how the call went, what was planted, how it was made."""
         truth = [Insert("truth", (edit.key, name, value)) for name, value in edit.truth.items()]
         row = Insert("edit", (edit.key, edit.status.value, edit.image, edit.detail))
-        return self.append(*([image.row] if image else []), row, _attempt(attempt), *truth)
+        made = _making_rows(edit.key, making) if making else ()
+        return self.append(*([image.row] if image else []), row, _attempt(attempt), *truth, *made)
 
     def add_verdict(self, verdict: Verdict, attempt: Attempt) -> Future[None]:
         v = verdict
@@ -220,7 +232,18 @@ def _quoted(name: str) -> str:
 
 def _attempt(attempt: Attempt) -> Insert:
     a = attempt
-    return Insert("attempt", (None, a.subject, a.status.value, a.started, a.seconds, a.cost_usd, a.detail))
+    told = (a.cost_usd, a.detail, a.code, a.request_id)
+    return Insert("attempt", (None, a.subject, a.status.value, a.started, a.seconds, *told))
+
+
+def _making_rows(edit: str, making: Making) -> Iterator[Insert]:
+    content = canonical(dict(making.circumstances))
+    named = digest("circumstances", content=content)
+    yield Insert("circumstances", (named, content), again=True)
+    yield Insert("making", (edit, named, canonical(dict(making.notes))))
+    for name, stored in making.extras.items():
+        yield stored.row
+        yield Insert("extra", (edit, name, stored.sha256))
 
 
 def _trial_rows(trial: Trial) -> tuple[Insert, Insert]:

@@ -18,7 +18,7 @@ from stillme.design import Design
 from stillme.editors import Editor, RemoteEditor
 from stillme.engine.apart import Apart, Makes
 from stillme.engine.local import Stop, side_by_side, work
-from stillme.engine.waiting import wait
+from stillme.engine.waiting import Ask, wait
 from stillme.errors import StillmeError
 from stillme.ledger import Run
 from stillme.ledger.run import Making, Stored, now
@@ -103,9 +103,7 @@ class _Step:
         many = model or (threads > 1 and len(lane.trials) >= WORTH_A_PROCESS)
         apart = {name: one for name, one in lane.editors.items() if many and (model or one.computes)}
         recipes = {name: one.recipe for name, one in apart.items() if one.recipe}
-        together = (
-            attrgetter("image") if recipes else None
-        )  # a process that has seen a portrait is quicker with it
+        together = attrgetter("image") if recipes else None  # a process that knows a portrait is quicker
         with _made(lane.editors, recipes) as editors:
             work(lane.trials, partial(self._do, editors), threads, self.stop, together)
 

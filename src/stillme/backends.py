@@ -26,10 +26,14 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a backend is prepared: paths in settings are relative to `folder`."""
+    """Where a backend is prepared: paths in settings are relative to `folder`.
+
+    `key_env` names the environment variable that holds the key of the row that is prepared; never the key itself.
+    """
 
     folder: Path
     protocol: Protocol
+    key_env: str | None = None
 
 
 class Lane(StrEnum):
@@ -88,6 +92,7 @@ _EXTRA_OF = {
     "torch": "diffusers",
     "diffusers": "diffusers",
     "ray": "ray",
+    "aiohttp": "hosted",
 }
 
 

@@ -235,6 +235,7 @@ def _prepare(
 ) -> backends.Prepared[Any] | list[Fault]:
     module = backends.load(_BACKENDS[part], row.kind)
     model: type[BaseModel] = module.Settings
+    place = replace(place, key_env=row.key_env)
     at: Path_ = (part, index, "settings")
     try:
         settings = model.model_validate(row.settings)

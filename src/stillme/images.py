@@ -150,6 +150,15 @@ def comment(content: bytes) -> str:
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
 
 
+def media_type(content: bytes) -> str:
+    """The file's MIME type, without decoding the picture; empty where it is none that is read."""
+    try:
+        found = Image.open(io.BytesIO(content)).format or ""
+    except UnidentifiedImageError:
+        return ""
+    return Image.MIME[found] if found in _EXTENSIONS else ""
+
+
 def thumbnail(content: bytes, side: int, quality: int = 80) -> bytes:
     """A small WebP of the whole picture, undistorted."""
     image = _shown(content)

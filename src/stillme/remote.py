@@ -1,0 +1,457 @@
+"""The only HTTP client: deadlines, counted retries, rate limits, adaptive concurrency; no secret in any text.
+
+It knows hosts, statuses and bytes, and nothing of what is asked or answered: what the other side says besides a
+success is handed up as it came, in a `RemoteError`, and whoever asked decides what it means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from stillme import __version__
+from stillme.records import Status
+from stillme.strict import Frozen
+
+if TYPE_CHECKING:
+    import aiohttp
+
+PACKAGE = "aiohttp"  # loaded when the first call is made
+JSON = "application/json"
+LONGEST_BACKOFF = 60.0  # seconds
+LONGEST_MESSAGE = 500  # characters
+LARGE = 1 << 20  # bytes above which a body is sent in pieces
+_REQUEST_IDS = ("x-request-id", "x-goog-request-id", "request-id", "apim-request-id")
+_OVERLOADED = (429, 503, 529)
+
+
+def _checked_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("is no address; write it like https://host/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("carries more than host and path; a key belongs into the environment")
+    return url.rstrip("/")
+
+
+Url = Annotated[str, AfterValidator(_checked_url)]
+
+
+class Limits(Frozen):
+    """How a service is asked. Nothing here changes what it answers."""
+
+    timeout_s: float = Field(default=180, gt=0)  # one attempt
+    connect_s: float = Field(default=10, gt=0)
+    deadline_s: float = Field(default=900, gt=0)  # a call with all its attempts
+    attempts: int = Field(default=4, ge=1, le=20)
+    backoff_s: float = Field(default=1.0, ge=0)
+    concurrency: int = Field(default=8, ge=1, le=1024)
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    most_bytes: int = Field(default=50_000_000, ge=1)
+    trust_env: bool = False  # proxies that the environment names
+
+
+@dataclass(frozen=True)
+class Part:
+    """One field of a form: words, or a file."""
+
+    name: str
+    value: str | bytes = field(repr=False)
+    filename: str = ""
+    media_type: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is asked. `url`: a path under the base, or a whole address. `keyless`: without the secret headers."""
+
+    method: str
+    url: str
+    json: Any = field(default=None, repr=False)
+    form: Sequence[Part] = field(default=(), repr=False)
+    accepts: tuple[str, ...] = (JSON,)  # media types, or their beginnings
+    keyless: bool = False
+
+
+@dataclass(frozen=True)
+class Try:
+    """One attempt of a call, as it ended."""
+
+    kind: Status
+    status_code: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A success. `json` is set where that is what came; `attempts` are all of the call, this one the last."""
+
+    status_code: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    json: Any = field(repr=False)
+    seconds: float
+    request_id: str = ""
+    attempts: tuple[Try, ...] = ()
+
+
+@dataclass(eq=False)
+class RemoteError(Exception):
+    """No success. `kind` is never a refusal: what `said` means is for the asker to decide."""
+
+    kind: Status
+    message: str
+    status_code: int = 0
+    retryable: bool = False
+    request_id: str = ""
+    said: Any = field(default=None, repr=False)  # the body: decoded JSON, or text
+    after: float | None = None  # seconds that the other side asks to wait
+    seconds: float = 0.0
+    attempts: tuple[Try, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.status_code}: {self.message}" if self.status_code else self.message
+
+
+class Client:
+    """One service: its address, its secret headers, and how much it is asked at a time.
+
+    `hosts`: further hosts, with those under them, that whole addresses may name; the base's own origin always may.
+    `hopeless`: errors that a second attempt would not change though their status suggests it.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        limits: Limits,
+        secrets: Mapping[str, str] | None = None,
+        hosts: tuple[str, ...] = (),
+        hopeless: Callable[[RemoteError], bool] = lambda error: False,
+    ) -> None:
+        self.base, self.limits = base, limits
+        self.gate = Gate(limits.concurrency)
+        self._pace = Pace(limits.requests_per_minute)
+        self._secrets = dict(secrets or {})
+        self._hosts = hosts
+        self._hopeless = hopeless
+        self._resting = 0.0  # no call starts before
+        self._random = random.Random()
+        self._session: aiohttp.ClientSession | None = None
+
+    def __repr__(self) -> str:
+        return f"Client({self.base})"
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def call(self, call: Call) -> Answer:
+        """The answer to a call; whatever is no success is raised, after as many attempts as make sense."""
+        tries: list[Try] = []
+        ends: float | None = None
+        while True:
+            result, started = await self._admitted(call, ends)
+            ends = ends or started + self.limits.deadline_s
+            code = result.status_code
+            if isinstance(result, Answer):
+                tries.append(Try(Status.OK, code, result.seconds))
+                return replace(result, attempts=tuple(tries))
+            tries.append(Try(result.kind, code, result.seconds))
+            result.attempts = tuple(tries)
+            if not self._again(result) or time.monotonic() + self._pause(result) > ends:
+                raise result
+            await asyncio.sleep(self._jittered(self._pause(result)))
+
+    def _again(self, error: RemoteError) -> bool:
+        return error.retryable and len(error.attempts) < self.limits.attempts and not self._hopeless(error)
+
+    def _pause(self, error: RemoteError) -> float:
+        """As long as the other side asks for; else twice as long after every attempt."""
+        grown = self.limits.backoff_s * 2.0 ** (len(error.attempts) - 1)
+        return min(LONGEST_BACKOFF, grown) if error.after is None else error.after
+
+    def _jittered(self, seconds: float) -> float:
+        """Callers that failed together do not come back together, and none before it may."""
+        return seconds * (1 + 0.25 * self._random.random())
+
+    async def _admitted(self, call: Call, ends: float | None) -> tuple[Answer | RemoteError, float]:
+        """One attempt, when its turn has come, and when that was."""
+        cuts = await self.gate.enter()
+        outcome: int | None = None
+        try:
+            await self._turn()
+            started = time.monotonic()
+            left = self.limits.deadline_s if ends is None else max(0.001, ends - started)
+            result = await self._attempt(call, min(self.limits.timeout_s, left))
+            outcome = result.status_code
+            if isinstance(result, RemoteError):
+                result.seconds = time.monotonic() - started
+                self._rest(result)
+        finally:
+            await self.gate.leave(cuts, outcome)
+        return result, started
+
+    async def _turn(self) -> None:
+        await asyncio.sleep(self._pace.reserve())
+        while (left := self._resting - time.monotonic()) > 0:
+            await asyncio.sleep(self._jittered(left))
+
+    def _rest(self, error: RemoteError) -> None:
+        """A service that asks one caller to wait is left alone by all, unless it asks for too long."""
+        if error.after is not None and error.after <= self.limits.deadline_s:
+            self._resting = max(self._resting, time.monotonic() + error.after)
+
+    async def _attempt(self, call: Call, seconds: float) -> Answer | RemoteError:
+        import aiohttp
+
+        started = time.monotonic()
+        try:
+            address = self._address(call)
+            timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=self.limits.connect_s)
+            async with self._opened().request(
+                call.method,
+                address,
+                data=_content(call),
+                headers=self._headers(call),
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                body = await self._read(response)
+                return self._understood(call, response, body, time.monotonic() - started)
+        except RemoteError as error:
+            return error
+        except aiohttp.ConnectionTimeoutError:
+            return RemoteError(Status.NETWORK, f"no connection within {self.limits.connect_s:g} s", retryable=True)
+        except TimeoutError:
+            return RemoteError(Status.TIMEOUT, f"no answer within {seconds:g} s")
+        except aiohttp.ClientSSLError as error:
+            return RemoteError(Status.NETWORK, self._hidden(f"no trusted connection: {error}"))
+        except (aiohttp.ClientError, OSError) as error:
+            said = f"the connection failed: {type(error).__name__}: {error}"
+            return RemoteError(Status.NETWORK, self._hidden(said), retryable=True)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self.limits.concurrency),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": f"stillme/{__version__}"},
+                trust_env=self.limits.trust_env,
+            )
+        return self._session
+
+    def _address(self, call: Call) -> str:
+        if not call.url.startswith(("http://", "https://")):
+            return f"{self.base}/{call.url.lstrip('/')}"
+        if not self._may_ask(call.url):
+            where = urlsplit(call.url).hostname
+            raise RemoteError(Status.SERVER_ERROR, f"it names an address at {where}, which is not followed")
+        return call.url
+
+    def _may_ask(self, url: str) -> bool:
+        """Addresses that an answer names must not lead elsewhere: not into this network, not to a stranger."""
+        if origin(url) == origin(self.base):
+            return True
+        parts = urlsplit(url)
+        name = parts.hostname or ""
+        return parts.scheme == "https" and any(name == h or name.endswith(f".{h}") for h in self._hosts)
+
+    def _headers(self, call: Call) -> dict[str, str]:
+        headers = {"Accept": ", ".join(f"{kind}*" if kind.endswith("/") else kind for kind in call.accepts)}
+        headers |= {"Content-Type": JSON} if call.json is not None else {}
+        return headers if call.keyless else {**headers, **self._secrets}
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        """The body, unless it is larger than any sensible one: then reading stops."""
+        most = self.limits.most_bytes
+        body = bytearray()
+        if (response.content_length or 0) <= most:
+            async for piece in response.content.iter_chunked(1 << 16):
+                body += piece
+                if len(body) > most:
+                    break
+            else:
+                return bytes(body)
+        response.close()
+        said = f"the answer is larger than {most:,} bytes; it was not read"
+        raise RemoteError(Status.SERVER_ERROR, said, response.status, request_id=_request_id(response.headers))
+
+    def _understood(
+        self, call: Call, response: aiohttp.ClientResponse, body: bytes, seconds: float
+    ) -> Answer | RemoteError:
+        code, number = response.status, _request_id(response.headers)
+        if not 200 <= code < 300:
+            return self._failed(response, body)
+        kind = response.content_type
+        if not kind.startswith(call.accepts):
+            said = f"the answer is {kind}, not {' or '.join(call.accepts)}"
+            return RemoteError(Status.SERVER_ERROR, said, code, request_id=number, said=self._text(body))
+        try:
+            decoded = json.loads(body) if kind == JSON else None
+        except ValueError:
+            said = "the answer is said to be JSON and is not"
+            return RemoteError(Status.SERVER_ERROR, said, code, request_id=number, said=self._text(body))
+        return Answer(code, dict(response.headers), body, decoded, seconds, number)
+
+    def _failed(self, response: aiohttp.ClientResponse, body: bytes) -> RemoteError:
+        code, text = response.status, self._text(body)
+        kind, retryable = meaning(code)
+        try:
+            said = json.loads(text)
+        except ValueError:
+            said = text
+        message = _message(said) or response.reason or "no reason given"
+        if 300 <= code < 400:
+            message = "it answers with a redirect, which is not followed"
+        waiting = asked_to_wait(response.headers) if retryable else None
+        return RemoteError(
+            kind, self._hidden(message), code, retryable, _request_id(response.headers), said, waiting
+        )
+
+    def _text(self, body: bytes) -> str:
+        return self._hidden(body.decode("utf-8", "replace"), most=len(body))
+
+    def _hidden(self, text: str, most: int = LONGEST_MESSAGE) -> str:
+        """Without secrets, whoever repeats them."""
+        for value in self._secrets.values():
+            text = text.replace(value.split()[-1], "…") if value else text
+        return text[:most]
+
+
+class Gate:
+    """How many calls may be under way: half as many when a service is overloaded, one more after a good round."""
+
+    def __init__(self, most: int) -> None:
+        self.most = self.limit = most
+        self._under_way = self._cuts = self._well = 0
+        self._changed = asyncio.Condition()
+
+    async def enter(self) -> int:
+        """Waits for a place. Returns how often the limit was cut so far, for `leave`."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._under_way < self.limit)
+            self._under_way += 1
+            return self._cuts
+
+    async def leave(self, cuts: int, status_code: int | None) -> None:
+        async with self._changed:
+            self._under_way -= 1
+            if status_code is not None:
+                self.learn(cuts, status_code)
+            self._changed.notify_all()
+
+    def learn(self, cuts: int, status_code: int) -> None:
+        """Calls that started before the last cut say nothing new: a crowd that is turned away is one event."""
+        if status_code in _OVERLOADED and cuts == self._cuts:
+            self.limit, self._cuts, self._well = max(1, self.limit // 2), self._cuts + 1, 0
+        elif 200 <= status_code < 300:
+            self._well += 1
+            if self._well >= self.limit:
+                self.limit, self._well = min(self.most, self.limit + 1), 0
+
+
+class Pace:
+    """A token bucket that holds a second's worth of calls, at least one."""
+
+    def __init__(self, per_minute: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = (per_minute or 0.0) / 60
+        self._most = self._tokens = max(1.0, self._rate)
+        self._clock = clock
+        self._at = clock()
+
+    def reserve(self) -> float:
+        """Takes a place in line and says how many seconds it is away."""
+        if not self._rate:
+            return 0.0
+        now = self._clock()
+        self._tokens = min(self._most, self._tokens + (now - self._at) * self._rate) - 1
+        self._at = now
+        return max(0.0, -self._tokens / self._rate)
+
+
+def meaning(status_code: int) -> tuple[Status, bool]:
+    """What an HTTP status says of a call, and whether a second attempt may change it."""
+    if status_code == 429:
+        return Status.RATE_LIMITED, True
+    if status_code == 408:
+        return Status.TIMEOUT, True
+    if status_code == 402:
+        return Status.QUOTA, False
+    if status_code >= 500:
+        return Status.SERVER_ERROR, status_code not in (501, 505)
+    return (Status.REJECTED if status_code >= 400 else Status.SERVER_ERROR), False
+
+
+def asked_to_wait(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds, from `Retry-After` as a number or a date, or from `retry-after-ms`; None where nobody asks."""
+    milliseconds, wanted = headers.get("retry-after-ms", ""), headers.get("Retry-After", "").strip()
+    try:
+        if milliseconds:
+            return max(0.0, float(milliseconds) / 1000)
+        return max(0.0, float(wanted)) if wanted else None
+    except ValueError:
+        return _until(wanted, now or datetime.now(UTC))
+
+
+def _until(date: str, now: datetime) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or {"https": 443}.get(parts.scheme, 80)
+
+
+def is_loopback(url: str) -> bool:
+    return urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
+
+
+def _content(call: Call) -> Any:
+    """What is sent, made anew for every attempt: a form can be read once."""
+    import aiohttp
+
+    if call.json is not None:
+        return _sendable(json.dumps(call.json).encode())
+    if not call.form:
+        return None
+    form = aiohttp.FormData(default_to_multipart=True)
+    for part in call.form:
+        value = _sendable(part.value) if isinstance(part.value, bytes) else part.value
+        form.add_field(part.name, value, filename=part.filename or None, content_type=part.media_type or None)
+    return form
+
+
+def _sendable(content: bytes) -> bytes | io.BytesIO:
+    return io.BytesIO(content) if len(content) > LARGE else content
+
+
+def _request_id(headers: Mapping[str, str]) -> str:
+    return next((headers[name] for name in _REQUEST_IDS if name in headers), "")
+
+
+def _message(said: Any) -> str:
+    """The sentence in an error's body, wherever services put it."""
+    if isinstance(said, Mapping):
+        inner = next((said[name] for name in ("error", "detail", "message", "details") if said.get(name)), "")
+        return _message(inner)
+    if isinstance(said, str):
+        return said.strip()
+    return json.dumps(said, ensure_ascii=False) if said else ""

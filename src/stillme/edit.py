@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -16,14 +16,15 @@ from stillme import images
 from stillme.backends import Lane, Prepared
 from stillme.design import Design
 from stillme.editors import Editor, RemoteEditor
-from stillme.engine.apart import Apart, Makes
+from stillme.engine.apart import Apart
 from stillme.engine.local import Stop, side_by_side, work
+from stillme.engine.ray import Actors, Cluster, UntakenError, connected
 from stillme.engine.waiting import Ask, wait
 from stillme.errors import StillmeError
 from stillme.ledger import Run
 from stillme.ledger.run import Making, Stored, now
 from stillme.progress import Progress, Stage
-from stillme.purse import Purse
+from stillme.purse import EDITOR, Purse, not_made
 from stillme.records import Attempt, Edit, EditReply, EditRequest, Status, Trial
 
 WORTH_A_PROCESS = 100  # edits; starting a process takes as long as some fifty planted ones
@@ -46,10 +47,21 @@ def edit(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse)
     todo = missing(run, design)
     allowed = purse.allowed_edits(todo, len(design.distinct_edits()) - len(todo))
     with progress.stages("Edits", _totals(design, allowed, todo)) as stages:
-        step = _Step(run, design, stages, stop, purse)
-        jobs = [partial(step.run, lane) for lane in _lanes(design, allowed)]
-        if jobs:
-            side_by_side(jobs, stop)
+        lanes = _lanes(design, allowed)
+        with _cluster(design, lanes, stop) as cluster:
+            step = _Step(run, design, stages, stop, purse, cluster)
+            side_by_side([partial(step.run, lane) for lane in lanes], stop)
+
+
+@contextmanager
+def _cluster(design: Design, lanes: Sequence[Work], stop: Stop) -> Iterator[Cluster | None]:
+    """Ray, where the audit asks for it and something is left that computes."""
+    engine = design.config.audit.engine
+    if engine.kind == "local" or all(work.lane is Lane.REMOTE for work in lanes):
+        yield None
+        return
+    with connected(engine.address, stop, engine.patience_s) as cluster:
+        yield cluster
 
 
 def _totals(design: Design, allowed: Sequence[Trial], todo: Sequence[Trial]) -> dict[str, tuple[int, int]]:
@@ -83,8 +95,16 @@ def _lanes(design: Design, trials: Sequence[Trial]) -> list[Work]:
 class _Step:
     """The edits of a run: asked, checked, stored, recorded."""
 
-    def __init__(self, run: Run, design: Design, stages: Mapping[str, Stage], stop: Stop, purse: Purse) -> None:
-        self.held, self.stages, self.stop, self.purse = run, stages, stop, purse
+    def __init__(
+        self,
+        run: Run,
+        design: Design,
+        stages: Mapping[str, Stage],
+        stop: Stop,
+        purse: Purse,
+        cluster: Cluster | None = None,
+    ) -> None:
+        self.held, self.stages, self.stop, self.purse, self.cluster = run, stages, stop, purse, cluster
         self._engine = design.config.audit.engine
         self._source = lru_cache(maxsize=64)(run.image)
         rules = design.config.protocol.measures
@@ -97,15 +117,28 @@ class _Step:
             self._compute(work)
 
     def _compute(self, lane: Work) -> None:
-        """In threads; what computes, and every model, in child processes of theirs."""
+        """In threads; what computes, and every model, in processes of theirs: here, or on the cluster."""
+        apart, threads = self._here(lane) if self.cluster is None else self._away(lane, self.cluster)
+        together = attrgetter("image") if apart else None  # a process that knows a portrait is quicker
+        with _made(lane.editors, apart) as editors:
+            work(lane.trials, partial(self._do, editors), threads, self.stop, together)
+
+    def _here(self, lane: Work) -> tuple[Apart | None, int]:
         model = lane.lane is Lane.MODEL
         threads = 1 if model else self._engine.threads
         many = model or (threads > 1 and len(lane.trials) >= WORTH_A_PROCESS)
-        apart = {name: one for name, one in lane.editors.items() if many and (model or one.computes)}
-        recipes = {name: one.recipe for name, one in apart.items() if one.recipe}
-        together = attrgetter("image") if recipes else None  # a process that knows a portrait is quicker
-        with _made(lane.editors, recipes) as editors:
-            work(lane.trials, partial(self._do, editors), threads, self.stop, together)
+        recipes = _recipes(lane) if many else {}
+        return (Apart(recipes) if recipes else None), threads
+
+    def _away(self, lane: Work, cluster: Cluster) -> tuple[Actors | None, int]:
+        """A thread an actor; the quick editors of a lane share theirs."""
+        recipes = _recipes(lane)
+        if not recipes:
+            return None, self._engine.threads
+        model = lane.lane is Lane.MODEL
+        share = self._engine.share(next(iter(lane.editors)) if model else "")
+        settled = cluster.settle(share, model, len(lane.trials))
+        return cluster.apart(recipes, settled), settled.most
 
     def _wait(self, lane: Work) -> None:
         """On one event loop, as many at a time as the service takes."""
@@ -113,14 +146,16 @@ class _Step:
         wait(lane.trials, partial(self._service, prepared), self._keep, prepared.concurrency, self.stop)
 
     @asynccontextmanager
-    async def _service(self, prepared: Prepared[RemoteEditor]) -> AsyncIterator[Ask[Trial, _Asked]]:
+    async def _service(self, prepared: Prepared[RemoteEditor]) -> AsyncIterator[Ask[Trial, _Asked | None]]:
         editor = prepared.make()
         try:
             yield partial(self._ask_service, editor)
         finally:
             await editor.close()
 
-    async def _ask_service(self, editor: RemoteEditor, trial: Trial) -> _Asked:
+    async def _ask_service(self, editor: RemoteEditor, trial: Trial) -> _Asked | None:
+        if not await self.purse.wait_on_loop((EDITOR, trial.editor), self.stop):
+            return None
         request = self._request(trial)
         started, clock = now(), time.perf_counter()
         try:
@@ -132,9 +167,14 @@ class _Step:
         return _Asked(reply, started, time.perf_counter() - clock)
 
     def _do(self, editors: Mapping[str, Editor], trial: Trial) -> Future[None]:
+        if not self.purse.wait((EDITOR, trial.editor), self.stop):
+            return not_made()
         request = self._request(trial)
         started, clock = now(), time.perf_counter()
-        reply = _ask(editors[trial.editor], request)
+        try:
+            reply = _ask(editors[trial.editor], request)
+        except UntakenError:
+            return not_made()
         return self._keep(trial, _Asked(reply, started, time.perf_counter() - clock))
 
     def _request(self, trial: Trial) -> EditRequest:
@@ -142,12 +182,14 @@ class _Step:
         control = trial.prompt if own else ""
         return EditRequest(trial.edit, self._source(trial.image), trial.instruction, trial.seed, control)
 
-    def _keep(self, trial: Trial, asked: _Asked) -> Future[None]:
-        """Checks what came back and records it, whatever it is."""
+    def _keep(self, trial: Trial, asked: _Asked | None) -> Future[None]:
+        """Checks what came back and records it, whatever it is; what was not asked for is still missing."""
+        if asked is None:
+            return not_made()
         reply = asked.reply
         status, detail, facts = _check(reply)
         self.stages[trial.editor].count(status, reply.cost_usd)
-        self.purse.spend(reply.cost_usd, self.stop)
+        self.purse.settle((EDITOR, trial.editor), reply.cost_usd, status is Status.OK)
         told = (round(asked.seconds, 6), reply.cost_usd, detail, reply.code, reply.request_id)
         attempt = Attempt(trial.edit, status, asked.started, *told)
         if not status.is_final:
@@ -172,17 +214,23 @@ class _Asked:
     seconds: float
 
 
+def _recipes(lane: Work) -> dict[str, Callable[[], Any]]:
+    """The editors of a lane that belong into another process: those that compute, and every model."""
+    apart = (item for item in lane.editors.items() if lane.lane is Lane.MODEL or item[1].computes)
+    return {name: one.recipe for name, one in apart if one.recipe}
+
+
 @contextmanager
-def _made(needed: Mapping[str, Prepared[Any]], recipes: Makes) -> Iterator[dict[str, Editor]]:
-    """The editors, ready to be asked; those with a recipe here live in processes of their own."""
-    apart = Apart(recipes)
+def _made(needed: Mapping[str, Prepared[Any]], apart: Apart | Actors | None) -> Iterator[dict[str, Editor]]:
+    """The editors, ready to be asked: those that `apart` has live there, the others here."""
     try:
         yield {
-            name: apart.editor(name, one.deadline) if name in recipes else one.make()
+            name: apart.editor(name, one.deadline) if apart and name in apart.makes else one.make()
             for name, one in needed.items()
         }
     finally:
-        apart.close()
+        if apart:
+            apart.close()
 
 
 def _edit(trial: Trial, status: Status, detail: str, stored: Stored | None, reply: EditReply) -> Edit:
@@ -193,7 +241,7 @@ def _ask(editor: Editor, request: EditRequest) -> EditReply:
     """A bug in a backend costs one attempt, not the run."""
     try:
         return editor.edit(request)
-    except StillmeError:
+    except (StillmeError, UntakenError):
         raise  # what the machine lacks would fail every edit: the run ends with that sentence
     except Exception as error:
         return _crashed(error)

@@ -16,7 +16,7 @@ from stillme.ledger import Run
 from stillme.ledger.run import now
 from stillme.progress import Progress, Stage
 from stillme.protocol import Protocol
-from stillme.purse import Purse
+from stillme.purse import JUDGE, Purse, not_made
 from stillme.records import Attempt, JudgeReply, JudgeRequest, Portrait, Status, Trial, Verdict, digest
 
 
@@ -111,12 +111,14 @@ class _Step:
         self._image = lru_cache(maxsize=64)(run.image)
 
     def do(self, look: Look) -> Future[None]:
+        if not self.purse.wait((JUDGE, look.judge), self.stop):
+            return not_made()
         request = self._request(look)
         started, clock = now(), time.perf_counter()
         reply = _check(_ask(self.judges[look.judge], request), request, self.design.config.protocol)
         seconds = time.perf_counter() - clock
         self.stage.count(reply.status, reply.cost_usd)
-        self.purse.spend(reply.cost_usd, self.stop)
+        self.purse.settle((JUDGE, look.judge), reply.cost_usd, reply.status is Status.OK)
         attempt = Attempt(look.key, reply.status, started, round(seconds, 6), reply.cost_usd, reply.detail)
         if not reply.status.is_final:
             return self.run.add_attempt(attempt)

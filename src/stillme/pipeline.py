@@ -40,7 +40,6 @@ def run(config: Config, progress: Progress) -> Path:
     with Run.hold(config.run, config.protocol) as held:
         design = plan(held, config, progress)
         purse = Purse(config, held.spent_usd())
-        purse.check(stop)
         editing.edit(held, design, progress, stop, purse)
         measure(held, design, progress, stop)
         judging.judge(held, design, progress, stop, purse)
@@ -111,13 +110,17 @@ def _raise_if_incomplete(held: Run, design: Design, stop: Stop, purse: Purse) ->
     verdicts = len(judging.missing(held, design)[0])
     measurements = measuring.count(measuring.missing(held, design)[0])
     if edits or verdicts or measurements:
-        why = stop.reason or ("the edit budget is reached" if purse.edits_left else "some calls failed")
+        why = stop.reason or purse.reason or _why(purse)
         left = f"edits missing: {edits:,}, verdicts missing: {verdicts:,}"
         left += f", measurements missing: {measurements:,}" if design.measures else ""
         raise IncompleteError(
             f"The audit is incomplete ({left}) because {why}.",
             f"Everything done is kept in {held.path}; run the same command again to go on.",
         )
+
+
+def _why(purse: Purse) -> str:
+    return "the edit budget is reached" if purse.edits_left else "some calls failed"
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,23 @@ from typing import TYPE_CHECKING, TextIO
 from stillme.records import Status
 
 if TYPE_CHECKING:
-    from rich.live import Live
+    from rich.console import Group
+    from rich.table import Table
 
 EVERY = 5.0  # seconds between plain lines
+_BAR, _COLUMNS = 10, 100  # the width of a bar, and of everything
+_WAYS = {"input": "on the way in", "output": "on the way out", "model": "in the model's own words"}
+_UNREADABLE = frozenset({Status.NO_FACE, Status.TOO_SMALL, Status.PROFILE, Status.GREYSCALE})
 
 
 @dataclass
 class Stage:
-    """One stage of a run and how far it is. Counted from several threads."""
+    """One stage of a run, or an editor's part of it, and how far it is. Counted from several threads."""
 
     name: str
     total: int
     already: int = 0
+    part: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     cost_usd: float = 0.0
     started: float = field(default_factory=time.monotonic)
@@ -49,23 +54,107 @@ class Stage:
     def left_seconds(self) -> float | None:
         return (self.total - self.done) / self.rate if self.done else None
 
+    @property
+    def progress(self) -> str:
+        return f"{self.already + self.done:,} of {self.already + self.total:,}"
+
+    @property
+    def pace(self) -> str:
+        return _pace(self.rate) if self.done else ""
+
+    @property
+    def left(self) -> str:
+        return f"{_minutes(self.left_seconds)} left" if self.left_seconds and self.done < self.total else ""
+
+    @property
+    def cost(self) -> str:
+        return f"{self.cost_usd:,.2f} USD" if self.cost_usd else ""
+
     def line(self) -> str:
         """done, refused, failed, rate, time left, cost: in one line."""
-        parts = [f"{self.name}: {self.already + self.done:,} of {self.already + self.total:,}"]
-        parts += [
-            f"{number:,} {Status(word).label}" for word, number in sorted(self.counts.items()) if word != Status.OK
-        ]
-        if self.done:
-            parts.append(f"{self.rate:,.0f}/s")
-        if self.left_seconds and self.done < self.total:
-            parts.append(f"{_minutes(self.left_seconds)} left")
-        if self.cost_usd:
-            parts.append(f"{self.cost_usd:,.2f} USD")
-        return ", ".join(parts)
+        name = f"{self.name}, {self.part}" if self.part else self.name
+        told = (f"{name}: {self.progress}", *told_apart(self.counts), self.pace, self.left, self.cost)
+        return ", ".join(word for word in told if word)
+
+    def event(self) -> dict[str, object]:
+        """The same for scripts."""
+        about = {"event": "stage", "name": self.name} | ({"editor": self.part} if self.part else {})
+        refused, failed = _sorted_out(self.counts)[:2]
+        return about | {
+            "total": self.total + self.already,
+            "done": self.done + self.already,
+            "counts": dict(self.counts),
+            "refused": sum(refused.values()),
+            "failed": sum(failed.values()),
+            "per_second": round(self.rate, 3),
+            "seconds_left": None if self.left_seconds is None else round(self.left_seconds, 1),
+            "cost_usd": self.cost_usd,
+        }
 
 
-def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+def told_apart(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Refusals, failures and pictures that could not be read, in words of their own; those that there are.
+
+    >>> told_apart({"ok": 9, "input_blocked": 8, "output_blocked": 4, "timeout": 2})
+    ('12 refused (8 on the way in, 4 on the way out)', '2 failed (timeout)')
+    """
+    refused, failed, unread = _sorted_out(counts)
+    told = [f"{sum(refused.values()):,} refused{_ways(refused)}"] if refused else []
+    told += [f"{sum(failed.values()):,} failed ({_kinds(failed)})"] if failed else []
+    return (*told, *(f"{number:,} {status.label}" for status, number in unread.items()))
+
+
+def briefly_apart(counts: Mapping[str, int]) -> tuple[str, str]:
+    """How many were refused, how many failed: without the reasons, for a narrow column."""
+    refused, failed, unread = _sorted_out(counts)
+    others = [(failed, "failed"), (unread, "not read")]
+    told = [f"{sum(some.values()):,} {word}" for some, word in others if some]
+    return f"{sum(refused.values()):,} refused" if refused else "", ", ".join(told)
+
+
+_Counts = dict[Status, int]
+
+
+def _sorted_out(counts: Mapping[str, int]) -> tuple[_Counts, _Counts, _Counts]:
+    """Refusals, failures, what could not be read: in the order of the closed list."""
+    seen = {s: counts[s.value] for s in Status if s is not Status.OK and counts.get(s.value)}
+    refused = {status: number for status, number in seen.items() if status.stage}
+    unread = {status: number for status, number in seen.items() if status in _UNREADABLE}
+    failed = {status: n for status, n in seen.items() if status not in refused and status not in unread}
+    return refused, failed, unread
+
+
+def _ways(refused: _Counts) -> str:
+    """Where refusals happened; silent where all of them are the model's own words."""
+    if set(refused) == {Status.REFUSED}:
+        return ""
+    by_stage = {status.stage: number for status, number in refused.items()}
+    return f" ({', '.join(f'{by_stage[stage]:,} {way}' for stage, way in _WAYS.items() if stage in by_stage)})"
+
+
+def _kinds(failed: _Counts) -> str:
+    if len(failed) == 1:
+        return next(iter(failed)).label
+    return ", ".join(f"{number:,} {status.label}" for status, number in failed.items())
+
+
+def _pace(rate: float) -> str:
+    """
+    >>> _pace(12.4), _pace(0.05), _pace(0.002)
+    ('12/s', '3/min', '7/h')
+    """
+    for unit, seconds in (("s", 1), ("min", 60)):
+        if rate * seconds >= 1:
+            return f"{rate * seconds:,.0f}/{unit}"
+    return f"{rate * 3600:,.0f}/h"
+
+
+def _minutes(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class Progress:
@@ -91,7 +180,7 @@ class Progress:
     @contextmanager
     def stages(self, name: str, totals: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, Stage]]:
         """Several stages at once, a line each: part -> how many are to do, how many are done."""
-        made = {part: Stage(f"{name}, {part}", todo, done) for part, (todo, done) in totals.items()}
+        made = {part: Stage(name, todo, done, part) for part, (todo, done) in totals.items()}
         left = {part: stage for part, stage in made.items() if stage.total}
         if not left:
             self.say(f"{name}: {sum(done for _, done in totals.values()):,} done, nothing to do")
@@ -125,11 +214,12 @@ class Progress:
         if self.mode == "live":
             self._show_live(stages, over)
             return
+        told: dict[int, int] = {}  # stage -> how much of it was told: what stands still is not told again
         while not over.wait(EVERY):
-            self._print_all(stages)
-        self._print_all(stages)
-
-    def _print_all(self, stages: Sequence[Stage]) -> None:
+            for place, stage in enumerate(stages):
+                if told.get(place) != stage.done:
+                    told[place] = stage.done
+                    self._print(stage)
         for stage in stages:
             self._print(stage)
 
@@ -137,24 +227,49 @@ class Progress:
         if self.mode == "plain":
             self.say(stage.line())
         elif self.mode == "json":
-            event = {"event": "stage", "name": stage.name, "total": stage.total + stage.already}
-            event |= {"done": stage.done + stage.already, "counts": dict(stage.counts), "cost_usd": stage.cost_usd}
-            print(json.dumps(event), file=self.out, flush=True)
+            print(json.dumps(stage.event()), file=self.out, flush=True)
 
     def _show_live(self, stages: Sequence[Stage], over: threading.Event) -> None:
         from rich.live import Live
 
         with Live(refresh_per_second=8, transient=False) as live:
             while not over.wait(0.125):
-                _draw(live, stages)
-            _draw(live, stages)
+                live.update(_drawn(stages))
+            live.update(_drawn(stages))
 
 
-def _draw(live: Live, stages: Sequence[Stage]) -> None:
+def _drawn(stages: Sequence[Stage]) -> Group:
+    """A line a stage, and beneath them why calls were refused or failed, all together. Fits 100 columns."""
+    from rich.console import Group
+
+    every: Counter[str] = Counter()
+    for stage in stages:
+        every.update(stage.counts)
+    return Group(_rows(stages), *(f"  {told}" for told in told_apart(every)))
+
+
+def _rows(stages: Sequence[Stage]) -> Table:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
     rows = Table.grid(padding=(0, 2))
-    for stage in stages:
-        rows.add_row(ProgressBar(stage.total, stage.done, width=28), stage.line())
-    live.update(rows)
+    cells = [_cells(stage) for stage in stages]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    room = max(8, _COLUMNS - _BAR - sum(widths[1:]) - 2 * len(widths))
+    rows.add_column(no_wrap=True)
+    rows.add_column(no_wrap=True)
+    for _ in widths[1:]:
+        rows.add_column(justify="right", no_wrap=True)
+    for stage, (name, *others) in zip(stages, cells, strict=True):
+        bar = ProgressBar(stage.total + stage.already, stage.done + stage.already, width=_BAR)
+        rows.add_row(_cut(name, room), bar, *others)
+    return rows
+
+
+def _cut(name: str, room: int) -> str:
+    return name if len(name) <= room else f"{name[: room - 1]}…"
+
+
+def _cells(stage: Stage) -> tuple[str, ...]:
+    apart = ", ".join(word for word in briefly_apart(stage.counts) if word)
+    return stage.part or stage.name, stage.progress, apart, stage.pace, stage.left, stage.cost

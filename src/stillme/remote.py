@@ -234,7 +234,8 @@ class Client:
         except aiohttp.ConnectionTimeoutError:
             return RemoteError(Status.NETWORK, f"no connection within {self.limits.connect_s:g} s", retryable=True)
         except TimeoutError:
-            return RemoteError(Status.TIMEOUT, f"no answer within {seconds:g} s")
+            # an answer that comes late may have been paid for; only what changes nothing is asked again
+            return RemoteError(Status.TIMEOUT, f"no answer within {seconds:g} s", retryable=call.method == "GET")
         except aiohttp.ClientSSLError as error:
             return RemoteError(Status.NETWORK, self._hidden(f"no trusted connection: {error}"))
         except (aiohttp.ClientError, OSError) as error:

@@ -6,7 +6,12 @@ from typing import Protocol
 
 from stillme.records import EditReply, EditRequest
 
-BACKENDS = {"planted": "stillme.editors.planted"}
+BACKENDS = {
+    "planted": "stillme.editors.planted",
+    "openai": "stillme.editors.openai",
+    "gemini": "stillme.editors.gemini",
+    "bfl": "stillme.editors.bfl",
+}
 CONTROLS = {"stillme": "stillme.editors.control"}  # makes negative controls; no audit lists it
 VAE_ROUND_TRIP = "vae_round_trip"  # the control that an editor with an autoencoder makes itself
 

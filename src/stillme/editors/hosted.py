@@ -72,9 +72,12 @@ def cost_usd(row: PriceRow | None, counted: Mapping[str, float]) -> float:
 
 
 def pixel_relevant(settings: Limits, *others: str) -> dict[str, object]:
-    """The settings without those that say only where and how a service is asked."""
+    """The settings without those that say only where and how a service is asked.
+
+    What is not set is not said, so that a setting which comes to be later leaves older keys as they are.
+    """
     aside = {*Limits.model_fields, "base_url", *others}
-    return settings.model_dump(mode="json", exclude=aside)
+    return settings.model_dump(mode="json", exclude=aside, exclude_none=True)
 
 
 def check_key(key_env: str | None, service: str, base_url: str) -> None:

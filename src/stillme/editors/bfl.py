@@ -1,0 +1,175 @@
+"""Black Forest Labs' hosted FLUX.2 models: an edit is handed in, asked after, and fetched.
+
+Only the address that the service itself gives is asked after, and only within its own domain. FLUX.2-dev is not
+offered there: what is hosted is another model. Model ids come from the audit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import quote
+
+from pydantic import Field
+
+from stillme.backends import Lane, Place, Prepared
+from stillme.editors import hosted
+from stillme.records import EditReply, EditRequest, Status
+from stillme.remote import PACKAGE, Answer, Call, Client, Limits, RemoteError, Url, origin
+
+VERSION = 1  # raise when the same settings ask for something else
+SERVICE = "bfl"
+DOMAIN = "bfl.ai"
+MOST_IMAGES = 8
+MOST_IN_FLIGHT = 24  # edits that the service takes from one customer at a time
+USD_A_CREDIT = 0.01
+_BLOCKED = {"Request Moderated": Status.INPUT_BLOCKED, "Content Moderated": Status.OUTPUT_BLOCKED}
+_POLICY = "content_policy_violation"
+_WAITING = ("Pending", "Queued", "Processing", "Reasoning", "Preparing", "Generating")
+
+
+class Settings(Limits):
+    """poll_s: between two questions whether an edit is ready. extra: further fields of the body."""
+
+    model: str = Field(min_length=1)
+    base_url: Url = f"https://api.{DOMAIN}/v1"
+    concurrency: int = Field(default=16, ge=1, le=MOST_IN_FLIGHT)
+    poll_s: float = Field(default=1.0, gt=0)
+    width: int | None = Field(default=None, ge=64, multiple_of=16)
+    height: int | None = Field(default=None, ge=64, multiple_of=16)
+    safety_tolerance: int | None = Field(default=None, ge=0, le=6)
+    output_format: Literal["png", "jpeg", "webp"] = "png"
+    steps: int | None = Field(default=None, ge=1)
+    guidance: float | None = Field(default=None, ge=0)
+    extra: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    most_images: int = Field(default=MOST_IMAGES, ge=1, le=MOST_IMAGES)
+
+
+_FIELDS = ("width", "height", "safety_tolerance", "output_format", "steps", "guidance")
+
+
+def prepare(settings: Settings, place: Place) -> Prepared[BflEditor]:
+    hosted.check_key(place.key_env, "Black Forest Labs", settings.base_url)
+    priced = hosted.price_row(SERVICE, settings.model)
+    return Prepared(
+        {"backend": "bfl", "version": VERSION, **hosted.pixel_relevant(settings, "most_images", "poll_s")},
+        settings.model_dump(mode="json"),
+        make=lambda: BflEditor(settings, place.key_env),
+        description=f"{settings.model}, asked of Black Forest Labs by HTTP.",
+        price_usd=hosted.expected_usd(priced),
+        price=hosted.price(priced),
+        seconds=15,
+        lane=Lane.REMOTE,
+        concurrency=settings.concurrency,
+        most_images=settings.most_images,
+        requires=(PACKAGE,),
+    )
+
+
+class BflEditor:
+    """One model."""
+
+    def __init__(self, settings: Settings, key_env: str | None) -> None:
+        self.settings, self.key_env = settings, key_env
+        self.priced = hosted.price_row(SERVICE, settings.model)
+        key = hosted.key(key_env)
+        secrets = {"x-key": key} if key else {}
+        hosts = (DOMAIN,) if _is_theirs(settings.base_url) else ()
+        self.client = Client(settings.base_url, settings, secrets, hosts)
+
+    async def edit(self, request: EditRequest) -> EditReply:
+        try:
+            handed_in = await self._hand_in(request)
+            task = handed_in.json if isinstance(handed_in.json, dict) else {}
+            return await self._collect(task, handed_in)
+        except RemoteError as error:
+            hosted.raise_if_hopeless(error, "Black Forest Labs", self.settings.model, self.key_env)
+            return hosted.failed(error)
+
+    async def close(self) -> None:
+        await self.client.close()
+
+    async def _hand_in(self, request: EditRequest) -> Answer:
+        path = quote(self.settings.model, safe="")
+        return await self.client.call(Call("POST", path, json=question(self.settings, request)))
+
+    async def _collect(self, task: Mapping[str, Any], handed_in: Answer) -> EditReply:
+        number, url = str(task.get("id") or ""), task.get("polling_url")
+        notes = hosted.tried(handed_in.attempts)
+        if not isinstance(url, str) or not url:
+            said = "the service took the edit and did not say where to ask after it"
+            return EditReply(Status.SERVER_ERROR, detail=said, code="empty_response", request_id=number)
+        ended = await self._wait(url)
+        if ended is None:
+            said = f"not ready after {self.settings.deadline_s:g} s"
+            return EditReply(Status.TIMEOUT, detail=said, request_id=number, notes=notes)
+        link = (ended.get("result") or {}).get("sample")
+        if ended.get("status") != "Ready" or not isinstance(link, str):
+            return _ended(ended, number, notes)
+        image = await self._fetch(link)
+        made = {"seed": (ended.get("result") or {}).get("seed")}
+        noted = {**notes, **{name: str(value) for name, value in made.items() if value is not None}}
+        return EditReply(Status.OK, image, cost_usd=self._cost(task, ended), request_id=number, notes=noted)
+
+    async def _wait(self, url: str) -> Mapping[str, Any] | None:
+        """What the service says once the edit has ended; None if that takes too long."""
+        ends = time.monotonic() + self.settings.deadline_s
+        while time.monotonic() < ends:
+            answer = await self.client.call(Call("GET", url))
+            said = answer.json if isinstance(answer.json, dict) else {}
+            if said.get("status") not in _WAITING:
+                return said
+            await asyncio.sleep(self.settings.poll_s)
+        return None
+
+    async def _fetch(self, link: str) -> bytes:
+        """The picture, without the key: the link is signed."""
+        return (await self.client.call(Call("GET", link, accepts=("image/",), keyless=True))).body
+
+    def _cost(self, *told: Mapping[str, Any]) -> float:
+        """Credits that the service says it took; else what is expected."""
+        said = next((one["cost"] for one in told if isinstance(one.get("cost"), int | float)), None)
+        return hosted.expected_usd(self.priced) if said is None else round(said * USD_A_CREDIT, 8)
+
+
+def question(settings: Settings, request: EditRequest) -> dict[str, Any]:
+    """The body: the sentence, the pictures by number, and what is set."""
+    encoded = [base64.b64encode(one).decode() for one in (request.image, *request.references)]
+    pictures = {f"input_image_{n}" if n > 1 else "input_image": text for n, text in enumerate(encoded, 1)}
+    given = {name: getattr(settings, name) for name in _FIELDS if getattr(settings, name) is not None}
+    return {"prompt": request.instruction, **pictures, "seed": request.seed, **given, **settings.extra}
+
+
+def _ended(said: Mapping[str, Any], number: str, notes: Mapping[str, str]) -> EditReply:
+    """Moderated on one side or the other, or failed in a way that the service has a word for."""
+    status = str(said.get("status") or "")
+    details = said.get("details")
+    if status not in _BLOCKED and _POLICY in (said.get("error"), _error(details)):
+        notes = {**notes, "stage": "not told by the service; counted as input"}
+        return EditReply(
+            Status.INPUT_BLOCKED, detail=_words(details), code=_POLICY, request_id=number, notes=notes
+        )
+    kind = _BLOCKED.get(status, Status.SERVER_ERROR)
+    detail = _words(details) or ("" if status else "the service did not say how the edit ended")
+    return EditReply(kind, detail=detail, code=status or "empty_response", request_id=number, notes=notes)
+
+
+def _error(details: Any) -> Any:
+    return details.get("error") if isinstance(details, dict) else None
+
+
+def _words(details: Any) -> str:
+    """The reasons as they were given."""
+    if isinstance(details, dict):
+        reasons = details.get("Moderation Reasons")
+        return ", ".join(map(str, reasons)) if isinstance(reasons, list) else json.dumps(details, sort_keys=True)
+    return str(details or "")
+
+
+def _is_theirs(url: str) -> bool:
+    scheme, host, _ = origin(url)
+    return scheme == "https" and (host == DOMAIN or host.endswith(f".{DOMAIN}"))

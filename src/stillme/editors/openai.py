@@ -1,0 +1,226 @@
+"""Editors that speak OpenAI's images-edit form: OpenAI itself, vLLM-Omni, SGLang, and `stillme editors serve`.
+
+What a server makes depends on its own kernels, schedulers and quantisation, so `service` and `configuration` are
+part of the settings that every key holds: a served result is never pooled with one made in this process. The
+address is not part of them. Model ids come from the audit; none is known here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from stillme.backends import Lane, Place, Prepared
+from stillme.editors import hosted
+from stillme.records import EditReply, EditRequest, Status
+from stillme.remote import PACKAGE, Answer, Call, Client, Limits, Part, RemoteError, Url
+
+VERSION = 1  # raise when the same settings ask for something else
+OPENAI, OURS = "openai", "stillme"
+MOST_IMAGES = 16
+_BLOCKED = ("moderation_blocked", "content_policy_violation", "image_content_policy_violation")
+_STAGES = {"input": Status.INPUT_BLOCKED, "output": Status.OUTPUT_BLOCKED}
+_QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
+_FIELDS = ("size", "quality", "input_fidelity", "background", "output_format")
+
+Words = Annotated[str, StringConstraints(strip_whitespace=False)]  # a negative prompt may be one space
+Value = bool | int | float | Words
+
+
+class Settings(Limits):
+    """extra: further form fields. configuration: facts of a server that change pixels, in free words.
+
+    sends_seed: by default to every service but OpenAI, whose image models take none.
+    """
+
+    model: str = Field(min_length=1)
+    service: Literal["openai", "vllm-omni", "sglang", "stillme", "other"] = "openai"
+    base_url: Url = "https://api.openai.com/v1"
+    size: str | None = None
+    quality: str | None = None
+    input_fidelity: Literal["low", "high"] | None = None
+    background: str | None = None
+    output_format: Literal["png", "jpeg", "webp"] | None = None  # OpenAI is asked for png
+    sends_seed: bool | None = None
+    extra: dict[str, Value] = Field(default_factory=dict)
+    configuration: dict[str, Value] = Field(default_factory=dict)
+    most_images: int | None = Field(default=None, ge=1, le=MOST_IMAGES)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_service(cls, data: Any) -> Any:
+        """What depends on the service is settled once, so that a run keeps it spelled out."""
+        if not isinstance(data, dict):
+            return data
+        hosts = data.get("service", OPENAI) == OPENAI
+        usual: dict[str, Any] = {"sends_seed": not hosts, "output_format": "png" if hosts else None}
+        usual["most_images"] = MOST_IMAGES if hosts else 1
+        return {**data, **{name: value for name, value in usual.items() if data.get(name) is None}}
+
+    @model_validator(mode="after")
+    def _fits(self) -> Settings:
+        taken = {"model", "prompt", "image", "image[]", "n", "seed", *_FIELDS} & set(self.extra)
+        if taken:
+            raise ValueError(f"extra: {', '.join(sorted(taken))} is set by stillme; use the setting of that name")
+        if self.service == OPENAI and self.sends_seed:
+            raise ValueError("sends_seed: OpenAI's image models take no seed")
+        if self.service != OPENAI and self.base_url == Settings.model_fields["base_url"].default:
+            raise ValueError(
+                f"base_url: say where the {self.service} server listens, e.g. http://127.0.0.1:8000/v1"
+            )
+        return self
+
+
+def prepare(settings: Settings, place: Place) -> Prepared[OpenaiEditor]:
+    if settings.service == OPENAI:
+        hosted.check_key(place.key_env, "OpenAI", settings.base_url)
+    priced = hosted.price_row(settings.service, settings.model)
+    named = hosted.pixel_relevant(settings, "most_images")
+    return Prepared(
+        {"backend": "openai", "version": VERSION, **named},
+        settings.model_dump(mode="json"),
+        make=lambda: OpenaiEditor(settings, place.key_env),
+        description=f"{settings.model}, asked of {settings.service} by HTTP.",
+        price_usd=hosted.expected_usd(priced),
+        price=hosted.price(priced),
+        seconds=20,
+        lane=Lane.REMOTE,
+        concurrency=settings.concurrency,
+        most_images=settings.most_images or 1,
+        dropped=_dropped(settings),
+        requires=(PACKAGE,),
+    )
+
+
+def _dropped(settings: Settings) -> dict[str, str]:
+    if settings.sends_seed:
+        return {}
+    takes_none = settings.service == OPENAI
+    return {"seed": "OpenAI's image models take none" if takes_none else "sends_seed is off"}
+
+
+class OpenaiEditor:
+    """One model of one service."""
+
+    def __init__(self, settings: Settings, key_env: str | None) -> None:
+        self.settings, self.key_env = settings, key_env
+        self.priced = hosted.price_row(settings.service, settings.model)
+        key = hosted.key(key_env)
+        secrets = {"Authorization": f"Bearer {key}"} if key else {}
+        self.client = Client(settings.base_url, settings, secrets, hopeless=is_quota)
+
+    async def edit(self, request: EditRequest) -> EditReply:
+        form = list(fields(self.settings, request))
+        try:
+            answer = await self.client.call(Call("POST", "images/edits", form=form))
+        except RemoteError as error:
+            return self._failed(error)
+        return self._made(answer)
+
+    async def close(self) -> None:
+        await self.client.close()
+
+    def _made(self, answer: Answer) -> EditReply:
+        said = answer.json if isinstance(answer.json, dict) else {}
+        data = said.get("data")
+        first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
+        image = hosted.picture(first.get("b64_json"))
+        if image is None:
+            return _empty(answer, first)
+        told = _told(said) if self.settings.service == OURS else {}
+        return EditReply(
+            Status.OK,
+            image,
+            cost_usd=hosted.cost_usd(self.priced, counted(said.get("usage"))),
+            request_id=answer.request_id,
+            made=told.get("made", {}),
+            notes={**told.get("notes", {}), **hosted.tried(answer.attempts)},
+            extras=told.get("extras", {}),
+        )
+
+    def _failed(self, error: RemoteError) -> EditReply:
+        said = inner(error.said)
+        code = str(said.get("code") or said.get("type") or "")
+        if code in _BLOCKED and error.status_code == 400:
+            return _blocked(error, code, said.get("moderation_details"))
+        if is_quota(error):
+            return hosted.failed(error, code, Status.QUOTA)
+        hosted.raise_if_hopeless(error, self.settings.service, self.settings.model, self.key_env)
+        return hosted.failed(error, code)
+
+
+def fields(settings: Settings, request: EditRequest) -> Iterator[Part]:
+    """The form, in the order in which the pictures are meant."""
+    pictures = (request.image, *request.references)
+    name = "image" if len(pictures) == 1 else "image[]"
+    for number, content in enumerate(pictures, 1):
+        kind = hosted.media_type(content)
+        yield Part(name, content, f"{number}.{kind.rsplit('/', 1)[1]}", kind)
+    values: dict[str, Any] = {"model": settings.model, "prompt": request.instruction, "n": 1}
+    values |= {name: getattr(settings, name) for name in _FIELDS if getattr(settings, name) is not None}
+    values |= {"seed": request.seed} if settings.sends_seed else {}
+    values |= {"response_format": "b64_json"} if settings.service not in (OPENAI, OURS) else {}
+    for name, value in {**values, **settings.extra}.items():
+        yield Part(name, value if isinstance(value, str) else json.dumps(value))
+
+
+def is_quota(error: RemoteError) -> bool:
+    """What is paid for is used up: waiting does not help."""
+    said = inner(error.said)
+    return error.kind is Status.QUOTA or said.get("code") in _QUOTA or said.get("type") in _QUOTA
+
+
+def inner(said: Any) -> Mapping[str, Any]:
+    """The error object, which some servers wrap and others do not."""
+    if not isinstance(said, dict):
+        return {}
+    wrapped = said.get("error")
+    return wrapped if isinstance(wrapped, dict) else said
+
+
+def counted(usage: Any) -> dict[str, float]:
+    """Tokens by kind, as the service counted them."""
+    if not isinstance(usage, dict):
+        return {}
+    details = usage.get("input_tokens_details") or {}
+    every = {
+        "text": details.get("text_tokens"),
+        "image": details.get("image_tokens"),
+        "output": usage.get("output_tokens"),
+    }
+    return {kind: float(count) for kind, count in every.items() if isinstance(count, int | float)}
+
+
+def _blocked(error: RemoteError, code: str, details: Any) -> EditReply:
+    """A refusal, on the side that the service names; where it names none, counted on the way in and noted."""
+    told = details if isinstance(details, dict) else {}
+    stage = told.get("moderation_stage")
+    notes = {"moderation": json.dumps(told, sort_keys=True)} if told else {}
+    if stage not in _STAGES:
+        notes["stage"] = "not told by the service; counted as input"
+    status = _STAGES.get(str(stage), Status.INPUT_BLOCKED)
+    return EditReply(status, detail=error.message, code=code, request_id=error.request_id, notes=notes)
+
+
+def _empty(answer: Answer, first: Mapping[str, Any]) -> EditReply:
+    """A success without a picture is a failure of the service, to be tried again on the next run."""
+    said = "the service answered without a picture"
+    if first.get("url"):
+        said = "the service answered with a link, which is not followed; set it up to answer with b64_json"
+    return EditReply(Status.SERVER_ERROR, detail=said, code="empty_response", request_id=answer.request_id)
+
+
+def _told(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What our own server says of how an edit was made."""
+    told = said.get("stillme")
+    if not isinstance(told, dict):
+        return {}
+    extras = {name: hosted.picture(text) for name, text in (told.get("extras") or {}).items()}
+    return {
+        "made": told.get("made") or {},
+        "notes": {name: str(value) for name, value in (told.get("notes") or {}).items()},
+        "extras": {name: content for name, content in extras.items() if content is not None},
+    }

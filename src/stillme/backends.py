@@ -92,6 +92,8 @@ _EXTRA_OF = {
     "torch": "diffusers",
     "diffusers": "diffusers",
     "ray": "ray",
+    "fsspec": "stores",
+    "s3fs": "stores",
     "aiohttp": "hosted",
 }
 

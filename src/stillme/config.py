@@ -17,7 +17,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from stillme import backends, editors, judges, measures, sources
+from stillme.engine.ray import Share
 from stillme.errors import Fault, FaultsError
+from stillme.ledger.objects import Store
 from stillme.protocol import BUILTIN, Protocol
 from stillme.protocol import load as load_protocol
 from stillme.protocol.schema import Control, Name, Word
@@ -102,14 +104,21 @@ class Measuring(Frozen):
 
 
 class Engine(Frozen):
-    """Where the work runs. workers: 0 means one a core."""
+    """Where the work runs. workers: 0 means one a core. Everything else is for Ray alone."""
 
-    kind: Literal["local"] = "local"
+    kind: Literal["local", "ray"] = "local"
     workers: int = Field(default=0, ge=0, le=256)
+    address: str | None = None  # of a cluster: auto, host:port, ray://host:port; None: this machine's own
+    actors: Share = Share()
+    editors: dict[Name, Share] = Field(default_factory=dict)  # models whose actors take another share
+    patience_s: float = Field(default=600, gt=0)  # how long an actor may look for a place while none has one
 
     @property
     def threads(self) -> int:
         return self.workers or os.cpu_count() or 1
+
+    def share(self, editor: str) -> Share:
+        return self.editors.get(editor, self.actors)
 
 
 class Budgets(Frozen):
@@ -125,6 +134,7 @@ class Audit(Frozen):
     stillme: Literal[1]
     name: Name
     run: str
+    objects: Store | None = None  # where the images are kept, if not in the run's own folder
     protocol: str = "builtin"
     preset: Word = "default"
     sources: tuple[SourceRow, ...] = Field(min_length=1)
@@ -173,13 +183,25 @@ _BACKENDS = {
 }
 
 
-def load(path: Path) -> Config:
-    """Reads and checks an audit. Nothing is written and nothing is spent."""
+def load(path: Path, engine: Mapping[str, Any] | None = None) -> Config:
+    """Reads and checks an audit. Nothing is written and nothing is spent.
+
+    `engine`: settings that replace the audit's own.
+    """
     document = Document(str(path), read_text(path))
     audit = document.read_as(Audit)
     if audit is None:
         raise FaultsError(document.faults)
+    if engine:
+        audit = audit.model_copy(update={"engine": _replaced(audit.engine, engine, document)})
     return settle(audit, path.parent, document)
+
+
+def _replaced(own: Engine, given: Mapping[str, Any], document: Document) -> Engine:
+    try:
+        return Engine.model_validate({**own.model_dump(exclude_unset=True), **given})
+    except ValidationError as error:
+        raise FaultsError(faults_of(error, document, Engine, ("engine",))) from None
 
 
 def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | None = None) -> Config:
@@ -212,6 +234,10 @@ def check_keys(config: Config) -> None:
         who = f"The {part.removesuffix('s')} '{row.id}'"
         backends.require_key(row.key_env, who)
         backends.require_packages(getattr(config, part)[row.id].requires, who)
+    if config.audit.engine.kind == "ray":
+        backends.require_packages(("ray",), "The engine 'ray'")
+    if config.audit.objects:
+        backends.require_packages(config.audit.objects.packages, "Keeping objects at a URL")
 
 
 def _protocol(audit: Audit, folder: Path, document: Document) -> Protocol:
@@ -276,6 +302,7 @@ def _checks(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
     yield from _check_controls(audit, protocol)
     yield from _check_judges(audit)
     yield from _check_measures(audit)
+    yield from _check_engine(audit)
     if protocol.measures is None:
         yield from _check_unmeasured(audit)
     if audit.preset not in protocol.presets:
@@ -357,6 +384,13 @@ def _check_measures(audit: Audit) -> Iterator[_Said]:
     for kind, count in Counter(row.kind for row in audit.measures).items():
         if count > 1:
             yield ("measures",), f"the kind '{kind}' stands there {count} times; once is enough"
+
+
+def _check_engine(audit: Audit) -> Iterator[_Said]:
+    known = [row.id for row in audit.editors]
+    for word in audit.engine.editors:
+        if word not in known:
+            yield ("engine", "editors"), unknown(word, "editor of this audit", known)
 
 
 def _check_unmeasured(audit: Audit) -> Iterator[_Said]:

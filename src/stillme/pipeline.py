@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from stillme.engine.local import INTERRUPTED, Stop
 from stillme.errors import IncompleteError, InputError
 from stillme.images import BadImageError
 from stillme.ledger import Run
-from stillme.ledger.run import LEDGER
 from stillme.ledger.state import shows
 from stillme.progress import Progress
 from stillme.purse import Purse
@@ -37,7 +35,7 @@ def run(config: Config, progress: Progress) -> Path:
     """The whole audit, from portraits to report. Returns the report's path."""
     check_keys(config)
     stop = Stop()
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.hold(config.run, config.protocol, config.audit.objects) as held:
         design = plan(held, config, progress)
         purse = Purse(config, held.spent_usd())
         editing.edit(held, design, progress, stop, purse)
@@ -121,85 +119,6 @@ def _raise_if_incomplete(held: Run, design: Design, stop: Stop, purse: Purse) ->
 
 def _why(purse: Purse) -> str:
     return "the edit budget is reached" if purse.edits_left else "some calls failed"
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What a run would do: counts, cost and time of what is missing."""
-
-    portraits: int
-    prompts: int
-    editors: int
-    trials: int
-    controls: int
-    edits_done: int
-    edits_missing: int
-    measurements_done: int
-    measurements_missing: int
-    verdicts_done: int
-    verdicts_missing: int
-    cost_usd: float
-    seconds: float
-
-
-def look_ahead(config: Config) -> Outlook:
-    """The plan, without writing or spending anything."""
-    check_keys(config)
-    portraits = [p for prepared in config.sources.values() for p, _ in prepared.make().portraits()]
-    design = designs.make(config, portraits)
-    done = _already(config, design)
-    todo = [trial for trial in design.distinct_edits() if trial.edit not in done.edits]
-    judged = [trial for trial in todo if not trial.is_control]
-    verdicts = done.verdicts_missing + len(judged) * len(set(design.judges.values()))
-    chosen = {trial.edit for trial in measuring.measured(design)}
-    measurements = done.measurements_missing + sum(t.edit in chosen for t in todo) * len(design.measures)
-    edits = [config.editor(trial.editor) for trial in todo]
-    judges = [config.judges[name] for name in design.judges]
-    measures = config.measures.values()
-    seconds = sum(one.seconds for one in edits) + verdicts * _mean([j.seconds for j in judges])
-    seconds += measurements * _mean([m.seconds for m in measures])
-    controls = sum(trial.is_control for trial in design.trials)
-    return Outlook(
-        portraits=len(portraits),
-        prompts=len({t.prompt for t in design.trials if not t.is_control}),
-        editors=len(config.editors),
-        trials=len(design.trials) - controls,
-        controls=controls,
-        edits_done=len(design.distinct_edits()) - len(todo),
-        edits_missing=len(todo),
-        measurements_done=done.measurements,
-        measurements_missing=measurements,
-        verdicts_done=done.verdicts,
-        verdicts_missing=verdicts,
-        cost_usd=sum(one.price_usd for one in edits) + verdicts * _mean([j.price_usd for j in judges]),
-        seconds=seconds / config.audit.engine.threads,
-    )
-
-
-@dataclass(frozen=True)
-class _Done:
-    """What a run has already; an edit that was refused has no verdict to wait for."""
-
-    edits: frozenset[str] = frozenset()
-    verdicts: int = 0
-    verdicts_missing: int = 0
-    measurements: int = 0
-    measurements_missing: int = 0
-
-
-def _already(config: Config, design: Design) -> _Done:
-    if not (config.run / LEDGER).is_file():
-        return _Done()
-    with Run.look(config.run) as seen:
-        seen.expect(config.protocol)
-        todo, done = judging.missing(seen, design)
-        unmeasured, measured = measuring.missing(seen, design)
-        left = measuring.count(unmeasured)
-        return _Done(frozenset(seen.keys("edit")), done, len(todo), measured, left)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
 
 
 def status(path: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Apart:
     """A child process for each thread that asks, made when it first does."""
 
     def __init__(self, makes: Makes) -> None:
-        self._makes = makes
+        self.makes = makes
         self._own = threading.local()
         self._children: list[_Child] = []
 
@@ -43,7 +43,7 @@ class Apart:
         """
         child: _Child | None = getattr(self._own, "child", None)
         if child is None:
-            child = self._own.child = _Child(self._makes)
+            child = self._own.child = _Child(self.makes)
             self._children.append(child)
         try:
             return child.ask(name, verb, request, deadline)
@@ -120,25 +120,48 @@ class _Child:
         self.close()
 
 
+class Made:
+    """What recipes make, each when it is first asked; the inside of a child and of an actor on a cluster."""
+
+    def __init__(self, makes: Makes) -> None:
+        self._makes = makes
+        self._made: dict[str, Any] = {}
+
+    def load(self) -> Exception | None:
+        """Makes everything now; what fails is returned."""
+        failure: Exception | None = _spoken(self._make_all)
+        return failure
+
+    def _make_all(self) -> None:
+        for name in self._makes:
+            self._thing(name)
+
+    def answer(self, name: str, verb: str, request: object) -> Any:
+        return _spoken(lambda: getattr(self._thing(name), verb)(request))
+
+    def _thing(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = self._makes[name]()
+        return self._made[name]
+
+
+def _spoken(say: Callable[[], Any]) -> Any:
+    """What is said, or the error as a value. A sentence for the user stays one, whoever says it."""
+    try:
+        return say()
+    except StillmeError as error:
+        return error
+    except Exception as error:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+
+
 def serve(line: Connection, makes: Makes) -> None:
     """What a child does: answers until the line closes. Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    made: dict[str, Any] = {}
+    made = Made(makes)
     while True:
         try:
             name, verb, request = line.recv()
         except EOFError:
             return
-        line.send(_answer(made, makes, name, verb, request))
-
-
-def _answer(made: dict[str, Any], makes: Makes, name: str, verb: str, request: object) -> Any:
-    """What the thing answers, made when it is first asked. A sentence for the user stays one, whoever says it."""
-    try:
-        if name not in made:
-            made[name] = makes[name]()
-        return getattr(made[name], verb)(request)
-    except StillmeError as error:
-        return error
-    except Exception as error:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        line.send(made.answer(name, verb, request))

@@ -1,14 +1,69 @@
-"""Images by content: written aside, flushed to disk, then renamed. A file that is there is whole."""
+"""Images by content: in a folder, or in an object store that is named by a URL.
+
+In a folder they are written aside, flushed to disk, then renamed: a file that is there is whole. A store is
+written with one call an image; what comes back is checked against its name, so half an object is never taken for
+a whole.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import itertools
 import os
 import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pydantic import field_validator, model_validator
 
 from stillme.errors import SurroundingsError, disk
+from stillme.strict import Frozen
+
+REMEMBERED = 64 * 2**20  # bytes of images that are kept in memory: an edit is measured and shown soon after
+SIGN = "stillme-objects.txt"
+
+
+class Store(Frozen):
+    """Where images are kept: a URL that fsspec knows. Keys come from the environment, never from here."""
+
+    url: str
+    endpoint: str | None = None  # of a server that speaks S3, where it is not Amazon's
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_url(cls, data: Any) -> Any:
+        return {"url": data} if isinstance(data, str) else data
+
+    @field_validator("url", "endpoint")
+    @classmethod
+    def _without_keys(cls, given: str | None) -> str | None:
+        if given is None:
+            return None
+        scheme, _, rest = given.partition("://")
+        if not scheme or not rest:
+            raise ValueError("needs a URL such as s3://bucket/folder; leave it out to keep images in the run")
+        parts = urlsplit(given)
+        if parts.username or parts.password or parts.query:
+            raise ValueError("may hold no user, key or query; keys come from the environment")
+        return given.rstrip("/")
+
+    @property
+    def scheme(self) -> str:
+        return urlsplit(self.url).scheme
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What has to be installed to reach it, as far as stillme knows."""
+        return {"file": (), "s3": ("fsspec", "s3fs")}.get(self.scheme, ("fsspec",))
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"endpoint_url": self.endpoint} if self.endpoint else {}
 
 
 class Objects:
@@ -63,6 +118,126 @@ class Objects:
         if hashlib.sha256(content).hexdigest() != sha256:
             raise SurroundingsError(f"{path} was changed on disk: its content is not what its name says.")
         return content
+
+
+class Distant:
+    """Images in an object store. Safe to use from several threads; the last ones used stay in memory."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._memory = _Memory()
+        self._connecting = threading.Lock()
+        self._found: tuple[Any, str] | None = None
+
+    def make(self) -> None:
+        """Signs the store: whoever may not write there hears it before anything is spent."""
+        with self._speaking() as (files, folder):
+            files.pipe_file(f"{folder}/{SIGN}", b"Images of stillme runs, named by their SHA-256.\n")
+
+    def url(self, sha256: str, extension: str) -> str:
+        return f"{self.store.url}/{_name(sha256, extension)}"
+
+    def put(self, content: bytes, extension: str) -> str:
+        """Stores content and returns its hash when the store has it. The same content may come twice."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        if self._memory.get(sha256) is None:
+            with self._speaking() as (files, folder):
+                files.pipe_file(f"{folder}/{_name(sha256, extension)}", content)
+            self._memory.keep(sha256, content)
+        return sha256
+
+    def get(self, sha256: str, extension: str) -> bytes:
+        """The content, checked against its name."""
+        known = self._memory.get(sha256)
+        if known is not None:
+            return known
+        with self._speaking(self.url(sha256, extension)) as (files, folder):
+            content: bytes = files.cat_file(f"{folder}/{_name(sha256, extension)}")
+        if hashlib.sha256(content).hexdigest() != sha256:
+            said = "was changed in the store: its content is not what its name says"
+            raise SurroundingsError(f"{self.url(sha256, extension)} {said}.")
+        self._memory.keep(sha256, content)
+        return content
+
+    @contextmanager
+    def _speaking(self, about: str = "") -> Iterator[tuple[Any, str]]:
+        """The store and the folder in it; what it says when something is wrong becomes a sentence."""
+        try:
+            yield self._connected()
+        except SurroundingsError:
+            raise
+        except Exception as error:  # every kind of store has errors of its own
+            raise explain_store_error(error, about or self.store.url) from error
+
+    def _connected(self) -> tuple[Any, str]:
+        with self._connecting:
+            if self._found is None:
+                core = importlib.import_module("fsspec.core")
+                self._found = core.url_to_fs(self.store.url, **self.store.options)
+            return self._found
+
+
+class _Memory:
+    """The images used last, up to a limit."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, sha256: str) -> bytes | None:
+        with self._lock:
+            if sha256 not in self._kept:
+                return None
+            self._kept.move_to_end(sha256)
+            return self._kept[sha256]
+
+    def keep(self, sha256: str, content: bytes) -> None:
+        with self._lock:
+            self._size += len(content) - len(self._kept.pop(sha256, b""))
+            self._kept[sha256] = content
+            while self._size > REMEMBERED:
+                self._size -= len(self._kept.popitem(last=False)[1])
+
+
+def _name(sha256: str, extension: str) -> str:
+    return f"{sha256[:2]}/{sha256}.{extension}"
+
+
+def objects_at(store: Store | None, folder: Path) -> Objects | Distant:
+    """The objects of a run: in the store, else in `folder`."""
+    if store is None:
+        return Objects(folder)
+    if store.scheme == "file":
+        return Objects(Path(unquote(urlsplit(store.url).path)))
+    return Distant(store)
+
+
+def explain_store_error(error: Exception, url: str) -> SurroundingsError:
+    """A sentence for the ways in which a store says no. What it said is repeated by its first line only."""
+    if isinstance(error, ImportError):
+        return SurroundingsError(
+            f"{url} cannot be reached: {error}.", "Install what it names, e.g. pip install 'stillme[stores]'"
+        )
+    if "Credentials" in type(error).__name__ or isinstance(error, PermissionError):
+        return SurroundingsError(
+            f"{url} may not be used with the keys that are there: {_first_line(error)}.",
+            "Set the store's keys in the environment (for S3: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+            "AWS_PROFILE), or ask for the right to read and write there.",
+        )
+    if isinstance(error, FileNotFoundError):
+        return SurroundingsError(
+            f"{url} does not exist: {_first_line(error)}.", "Make the bucket, or correct 'objects' in the audit."
+        )
+    return SurroundingsError(
+        f"{url} could not be used: {type(error).__name__}: {_first_line(error)}.",
+        "Everything recorded so far is kept: check the address and the network, then run the same command again.",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else "it does not say why"
 
 
 def flush_folder(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """A run directory, opened for writing or for reading: typed appends, and what is already done.
 
-run/ledger.sqlite   rows, only appended        run/objects/   images by SHA-256
+run/ledger.sqlite   rows, only appended        run/objects/   images by SHA-256, unless they are at a URL
 run/lock            who holds the run          run/report.html
 """
 
@@ -24,12 +24,13 @@ from stillme.errors import InputError, SurroundingsError, disk
 from stillme.ledger.database import connect, database
 from stillme.ledger.lock import Lock
 from stillme.ledger.migrations import add_axes, migrate, up_to_date
-from stillme.ledger.objects import Objects
+from stillme.ledger.objects import Store, objects_at
 from stillme.ledger.writer import Insert, Writer
 from stillme.protocol import Protocol, from_files
 from stillme.records import Attempt, Edit, Measurement, Portrait, Status, Trial, Verdict, canonical, digest
 
 LEDGER = "ledger.sqlite"
+OBJECTS = "objects"
 
 
 @dataclass(frozen=True)
@@ -59,18 +60,18 @@ class Run:
     def __init__(self, path: Path, connection: sqlite3.Connection, writer: Writer | None) -> None:
         self.path = path
         self.connection = connection
-        self.objects = Objects(path / "objects")
-        self._writer = writer
         self._reading = threading.Lock()
+        self.objects = objects_at(_store(self.meta()), path / "objects")
+        self._writer = writer
 
     @classmethod
     @contextmanager
-    def hold(cls, path: Path, protocol: Protocol) -> Iterator[Run]:
-        """The run, made if new, locked for this process. Refuses a run of another protocol."""
+    def hold(cls, path: Path, protocol: Protocol, objects: Store | None = None) -> Iterator[Run]:
+        """The run, made if new, locked for this process. Refuses a run of another protocol or another store."""
         with disk(path):
             path.mkdir(parents=True, exist_ok=True)
         with Lock(path):
-            connection = _prepare(path, protocol)
+            connection = _prepare(path, protocol, objects)
             writer = Writer(path / LEDGER)
             run = cls(path, connection, writer)
             try:
@@ -253,8 +254,8 @@ def _trial_rows(trial: Trial) -> tuple[Insert, Insert]:
     return Insert("instruction", (text, t.instruction), again=True), Insert("trial", row)
 
 
-def _prepare(path: Path, protocol: Protocol) -> sqlite3.Connection:
-    """Opens the ledger, brings its schema up to date, and checks that the run is of this protocol."""
+def _prepare(path: Path, protocol: Protocol, objects: Store | None) -> sqlite3.Connection:
+    """Opens the ledger, brings its schema up to date, and checks that the run is of this protocol and store."""
     connection = connect(path / LEDGER)
     try:
         with database(path / LEDGER):
@@ -262,8 +263,9 @@ def _prepare(path: Path, protocol: Protocol) -> sqlite3.Connection:
             meta = dict(connection.execute("SELECT key, value FROM meta"))
             if meta:
                 _refuse_other(meta, path, protocol)
+                _refuse_elsewhere(_store(meta), path, objects)
             else:
-                _sign(connection, protocol)
+                _sign(connection, protocol, objects)
             add_axes(connection, protocol.axes)
     except BaseException:
         connection.close()
@@ -281,7 +283,21 @@ def _refuse_other(meta: Mapping[str, str], path: Path, protocol: Protocol) -> No
         )
 
 
-def _sign(connection: sqlite3.Connection, protocol: Protocol) -> None:
+def _store(meta: Mapping[str, str]) -> Store | None:
+    """Where the run says that its images are; None: in its own folder."""
+    return Store.model_validate_json(meta[OBJECTS]) if OBJECTS in meta else None
+
+
+def _refuse_elsewhere(noted: Store | None, path: Path, given: Store | None) -> None:
+    if noted != given:
+        there, here = (store.url if store else "its own folder" for store in (noted, given))
+        raise InputError(
+            f"The run {path} keeps its images in {there}; this audit says {here}.",
+            "Give the audit another run directory, or the 'objects' that the run was made with.",
+        )
+
+
+def _sign(connection: sqlite3.Connection, protocol: Protocol, objects: Store | None) -> None:
     signed = {
         "protocol": protocol.name,
         "protocol_hash": protocol.hash,
@@ -289,6 +305,7 @@ def _sign(connection: sqlite3.Connection, protocol: Protocol) -> None:
         "created": now(),
         "stillme": __version__,
         "python": platform.python_version(),
+        **({OBJECTS: canonical(objects.model_dump(mode="json"))} if objects else {}),
     }
     connection.execute("BEGIN IMMEDIATE")
     connection.executemany("INSERT INTO meta VALUES (?, ?)", list(signed.items()))

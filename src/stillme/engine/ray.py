@@ -1,0 +1,330 @@
+"""Editors on a Ray cluster: one actor a GPU (or a share of cores), asked by one thread each from here.
+
+An actor is given the same recipe as a child process here, so the pictures are the same. Actors know neither the
+run nor its ledger: what they answer is recorded here. One that dies, alone or with its node, is replaced, and its
+edit is asked again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from stillme.engine.apart import EndedError, Made, Makes
+from stillme.engine.local import Stop
+from stillme.errors import SurroundingsError
+from stillme.records import EditReply, EditRequest, Status
+from stillme.strict import Frozen
+
+DEATHS = 3  # actors that one edit may cost; an edit that always kills its actor must not go round for ever
+LARGE = 1_000_000  # bytes; larger pictures travel through Ray's object store instead of inside the call
+LOOK = 0.2  # seconds between two looks at actors that are still to come
+OWN_STORE = 512 * 2**20  # bytes of shared memory for a cluster that is started here
+
+
+class UntakenError(Exception):
+    """The work was stopped before an actor was free: nothing was asked."""
+
+
+def _whole_above_one(amount: float | None) -> float | None:
+    if amount is not None and amount > 1 and amount != int(amount):
+        raise ValueError("above one, Ray takes whole numbers only")
+    return amount
+
+
+Amount = Annotated[float, Field(ge=0, le=4096), AfterValidator(_whole_above_one)]
+
+
+class Share(Frozen):
+    """What one actor takes of a cluster. gpus None: one for a model where the cluster has any, else none."""
+
+    cpus: Amount = 1.0
+    gpus: Amount | None = None
+    most: int = Field(default=0, ge=0, le=4096)  # actors at a time; 0: as many as there is room for
+
+
+@contextmanager
+def connected(address: str | None, stop: Stop, patience: float = 600) -> Iterator[Cluster]:
+    """A cluster to ask for actors: the one at `address`, else one of this machine that ends with the work."""
+    ray = _ray()
+    if ray.is_initialized():  # whoever connected this process disconnects it
+        yield Cluster(ray, stop, patience)
+        return
+    _connect(ray, address)
+    try:
+        yield Cluster(ray, stop, patience)
+    finally:
+        ray.shutdown()
+
+
+def _ray() -> Any:
+    if importlib.util.find_spec("ray") is None:
+        raise SurroundingsError(
+            "The engine 'ray' needs the package ray, which is not installed.",
+            "Install it with: pip install 'stillme[ray]'",
+        )
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # an audit is nobody else's business
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    return importlib.import_module("ray")
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    own = {"include_dashboard": False, "object_store_memory": OWN_STORE}
+    try:
+        ray.init(**({"address": address} if address else {"address": "local", **own}), **quiet)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise SurroundingsError(
+            f"The Ray cluster {address or 'of this machine'} could not be reached: {_first_line(error)}",
+            "Start one with `ray start --head`, or give the address of one that runs.",
+        ) from error
+
+
+class Cluster:
+    """A Ray cluster that this process is connected to. Safe to use from several threads."""
+
+    def __init__(self, ray: Any, stop: Stop, patience: float) -> None:
+        self.ray, self.stop, self.patience = ray, stop, patience
+        self._placed = 0
+        self._counting = threading.Lock()
+
+    def settle(self, share: Share, model: bool, work: int) -> Share:
+        """The share with its GPUs and its number of actors settled: no more than there is room and work for."""
+        gpus = share.gpus
+        if gpus is None:
+            gpus = 1.0 if model and self.ray.cluster_resources().get("GPU") else 0.0
+        settled = share.model_copy(update={"gpus": gpus})
+        return settled.model_copy(update={"most": max(1, min(share.most or self._room(settled), work))})
+
+    def _room(self, share: Share) -> int:
+        """How many actors fit at the same time; an actor does not span nodes."""
+        wanted = {"CPU": share.cpus, "GPU": share.gpus or 0.0}
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        taken = {name: much for name, much in wanted.items() if much} or {"CPU": 1.0}
+        return int(sum(min(node.get(name, 0.0) // much for name, much in taken.items()) for node in nodes))
+
+    def apart(self, makes: Makes, share: Share) -> Actors:
+        """Actors for a settled share, started when they are needed."""
+        return Actors(self, makes, share)
+
+    def count(self, change: int) -> None:
+        with self._counting:
+            self._placed += change
+
+    def serves(self) -> bool:
+        """Whether any actor of this process has its place, so that others may wait for it to be free."""
+        return self._placed > 0
+
+    def cannot_place(self, share: Share) -> SurroundingsError:
+        there = {name: much for name, much in self.ray.cluster_resources().items() if name in ("CPU", "GPU")}
+        has = ", ".join(f"{much:g} {name}" for name, much in sorted(there.items())) or "none"
+        return SurroundingsError(
+            f"No actor with {share.cpus:g} CPU and {share.gpus:g} GPU found a place in {self.patience:g} s; "
+            f"the cluster has in all: {has}.",
+            "Add a node, wait until others free theirs, or ask for less in 'engine' (actors: cpus, gpus).",
+        )
+
+
+class _Host:
+    """What runs in an actor: answers one question at a time."""
+
+    def __init__(self, makes: Makes) -> None:
+        self._made = Made(makes)
+
+    def here(self) -> None:
+        """Answers as soon as the actor has its place."""
+
+    def load(self) -> Exception | None:
+        """May take minutes, and is no part of an edit's deadline."""
+        return self._made.load()
+
+    def ask(self, name: str, request: EditRequest, pictures: tuple[bytes, ...]) -> Any:
+        if pictures:
+            request = replace(request, image=pictures[0], references=pictures[1:])
+        return self._made.answer(name, "edit", request)
+
+
+@dataclass(frozen=True, eq=False)
+class _Actor:
+    handle: Any
+    here: Any
+    loaded: Any
+
+
+class Actors:
+    """Up to `share.most` actors that serve the same editors; a thread borrows one for each edit.
+
+    A thread takes any actor that is free, so an actor that never finds a place keeps no edit waiting; and when
+    other work frees its place, it comes.
+    """
+
+    def __init__(self, cluster: Cluster, makes: Makes, share: Share) -> None:
+        self._cluster, self._ray, self._share = cluster, cluster.ray, share
+        self.makes = dict(makes)
+        self._lock = threading.Lock()
+        self._free: list[_Actor] = []
+        self._coming: list[_Actor] = []
+        self._serving: set[_Actor] = set()
+        self._every: set[_Actor] = set()
+        self._waiting = 0
+
+    def editor(self, name: str, deadline: float | None = None) -> Distant:
+        return Distant(self, name, deadline)
+
+    def ask(self, name: str, request: EditRequest, deadline: float | None) -> EditReply:
+        """What the editor answers in some actor; TimeoutError after the deadline, EndedError if the actor dies."""
+        actor = self._take()
+        try:
+            reply: EditReply | Exception = self._get(
+                actor.handle.ask.remote(name, *self._packed(request)), deadline
+            )
+        except BaseException:
+            self._drop(actor)
+            raise
+        with self._lock:
+            self._free.append(actor)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def close(self) -> None:
+        for actor in list(self._every):
+            self._drop(actor)
+
+    def _packed(self, request: EditRequest) -> tuple[EditRequest, Any]:
+        pictures = (request.image, *request.references)
+        if sum(map(len, pictures)) < LARGE:
+            return request, ()
+        return replace(request, image=b"", references=()), self._ray.put(pictures)
+
+    def _get(self, reference: Any, deadline: float | None = None) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(reference, timeout=deadline)
+        except errors.GetTimeoutError:
+            raise TimeoutError from None
+        except errors.RayTaskError as error:  # the call went wrong, not the actor
+            raise RuntimeError(_first_line(error)) from None
+        except errors.RayError as error:
+            raise EndedError(_first_line(error)) from None
+
+    def _take(self) -> _Actor:
+        """An actor that is loaded and free; more are started while threads wait and there may be more."""
+        with self._lock:
+            self._waiting += 1
+        try:
+            return self._wait()
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def _wait(self) -> _Actor:
+        since = time.monotonic()
+        while True:
+            with self._lock:
+                if self._free:
+                    return self._free.pop()
+                if len(self._coming) < self._waiting and len(self._every) < self._share.most:
+                    self._start()
+                coming = list(self._coming)
+            if self._cluster.stop:
+                raise UntakenError
+            self._welcome(coming)
+            if self._cluster.serves() or any(self._is_here(actor) for actor in coming):
+                since = time.monotonic()
+            elif time.monotonic() - since > self._cluster.patience:
+                raise self._cluster.cannot_place(self._share)
+
+    def _start(self) -> None:
+        share = self._share
+        # the thread count is the one of every machine, not the actor's share of cores: it changes pixels
+        variables = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+        takes = {"num_cpus": share.cpus, "num_gpus": share.gpus, "runtime_env": {"env_vars": variables}}
+        handle = self._ray.remote(_Host).options(max_restarts=0, **takes).remote(self.makes)
+        actor = _Actor(handle, handle.here.remote(), handle.load.remote())
+        self._coming.append(actor)
+        self._every.add(actor)
+
+    def _welcome(self, coming: Sequence[_Actor]) -> None:
+        """Looks whether some that are coming are loaded; a failure to load is raised in one thread only."""
+        if not coming:
+            time.sleep(LOOK)
+            return
+        loaded, _ = self._ray.wait([actor.loaded for actor in coming], timeout=LOOK)
+        for actor in coming:
+            if actor.loaded in loaded and self._admitted(actor):
+                self._check(actor)
+
+    def _admitted(self, actor: _Actor) -> bool:
+        with self._lock:
+            if actor not in self._coming:
+                return False
+            self._coming.remove(actor)
+            return True
+
+    def _check(self, actor: _Actor) -> None:
+        try:
+            failure = self._get(actor.loaded)
+            if failure is not None:
+                raise failure
+        except BaseException:
+            self._drop(actor)
+            raise
+        self._cluster.count(1)
+        with self._lock:
+            self._serving.add(actor)
+            self._free.append(actor)
+
+    def _is_here(self, actor: _Actor) -> bool:
+        return bool(self._ray.wait([actor.here], timeout=0)[0])
+
+    def _drop(self, actor: _Actor) -> None:
+        with self._lock:
+            served = actor in self._serving
+            self._serving.discard(actor)
+            self._every.discard(actor)
+        self._cluster.count(-1 if served else 0)
+        self._ray.kill(actor.handle)
+
+
+@dataclass(frozen=True)
+class Distant:
+    """An editor that lives in the actors."""
+
+    actors: Actors
+    name: str
+    deadline: float | None = None  # seconds
+
+    def edit(self, request: EditRequest) -> EditReply:
+        ended: list[str] = []
+        while len(ended) < DEATHS:
+            try:
+                return _noted(self.actors.ask(self.name, request, self.deadline), ended)
+            except TimeoutError:
+                return EditReply(
+                    Status.TIMEOUT, detail=f"no answer after {self.deadline:g} s; its actor was ended"
+                )
+            except EndedError as error:
+                ended.append(str(error))
+        return EditReply(Status.CRASHED, detail=f"{DEATHS} actors ended during this edit; the last: {ended[-1]}")
+
+
+def _noted(reply: EditReply, ended: Sequence[str]) -> EditReply:
+    """The reply; where actors ended before it came, the record says so."""
+    if not ended:
+        return reply
+    return replace(reply, notes={**reply.notes, "asked_again": f"actors that ended first: {len(ended)}"})
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -11,6 +11,7 @@ from stillme import editors, images, judges, pipeline, sources
 from stillme.config import Config
 from stillme.errors import IncompleteError, InputError
 from stillme.ledger import Run
+from stillme.outlook import look_ahead
 from stillme.progress import Progress
 from stillme.records import EditReply, JudgeReply, JudgeRequest, Portrait, Status
 from stillme.tidy import tidy
@@ -218,9 +219,9 @@ def test_an_audit_without_judges_edits_and_says_that_nothing_was_judged(load_aud
 
 def test_nothing_is_missing_after_a_run_although_some_edits_were_refused(load_audit: Load) -> None:
     config = few(load_audit, Editor([fine(), EditReply(Status.REFUSED), fine(2)]), Judge(threes))
-    assert pipeline.look_ahead(config).verdicts_missing == 3
+    assert look_ahead(config).verdicts_missing == 3
     pipeline.run(config, Progress())
-    outlook = pipeline.look_ahead(config)
+    outlook = look_ahead(config)
     assert (outlook.edits_missing, outlook.verdicts_done, outlook.verdicts_missing) == (0, 2, 0)
 
 

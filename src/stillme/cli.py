@@ -81,17 +81,29 @@ def check(file: AuditFile = DEFAULT, as_json: AsJson = False) -> None:
     """Validate an audit without spending anything, and print its plan."""
     from dataclasses import asdict
 
-    from stillme import config, pipeline, showing
+    from stillme import config, outlook, showing
 
     loaded = config.load(file)
-    outlook = pipeline.look_ahead(loaded)
-    print(json.dumps(asdict(outlook)) if as_json else showing.outlook(loaded, outlook))
+    plan = outlook.look_ahead(loaded)
+    print(json.dumps(asdict(plan)) if as_json else showing.outlook(loaded, plan))
 
 
 @app.command()
-def run(file: AuditFile = DEFAULT, as_json: AsJson = False) -> None:
+def run(
+    file: AuditFile = DEFAULT,
+    engine: Annotated[str | None, typer.Option(help="Where models run: local or ray; else the file's.")] = None,
+    address: Annotated[str | None, typer.Option(help="The Ray cluster: auto, or host:port.")] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            metavar="USD", min=0, help="Stop before this is passed, all sessions together; else the file's."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Run an audit, or go on with it: does what is still missing, then writes the report."""
-    _run(file, as_json)
+    given = {name: word for name, word in (("kind", engine), ("address", address)) if word is not None}
+    _run(file, as_json, given, max_cost)
 
 
 @app.command()
@@ -226,11 +238,30 @@ def sources_export(
     print(f"Portraits: {flow.export(file, to, partial, Progress.fitting())}")
 
 
-def _run(file: Path, as_json: bool) -> None:
+editors = typer.Typer(no_args_is_help=True, help="Run an editor in an environment of its own.")
+app.add_typer(editors, name="editors")
+
+
+@editors.command("serve")
+def editors_serve(
+    file: AuditFile,
+    row: Annotated[str, typer.Argument(metavar="ROW", help="The id of the editor in that file.")],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8430,
+) -> None:
+    """Serve one editor of an audit over HTTP, in the form of OpenAI's image edits."""
+    from stillme import config
+    from stillme.editors import serving
+
+    serving.serve(config.load(file), row, host, port)
+
+
+def _run(file: Path, as_json: bool, engine: dict[str, str] | None = None, max_cost: float | None = None) -> None:
     from stillme import config, pipeline, showing
     from stillme.progress import Progress
+    from stillme.purse import limited
 
-    loaded = config.load(file)
+    loaded = limited(config.load(file, engine=engine), max_cost)
     progress = Progress.fitting(as_json)
     try:
         path = pipeline.run(loaded, progress)

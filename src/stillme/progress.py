@@ -117,7 +117,7 @@ _Counts = dict[Status, int]
 
 def _sorted_out(counts: Mapping[str, int]) -> tuple[_Counts, _Counts, _Counts]:
     """Refusals, failures, what could not be read: in the order of the closed list."""
-    seen = {s: counts[s.value] for s in Status if s is not Status.OK and counts.get(s.value)}
+    seen: _Counts = {s: counts[s.value] for s in Status if s is not Status.OK and counts.get(s.value)}
     refused = {status: number for status, number in seen.items() if status.stage}
     unread = {status: number for status, number in seen.items() if status in _UNREADABLE}
     failed = {status: n for status, n in seen.items() if status not in refused and status not in unread}

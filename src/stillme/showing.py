@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from stillme.compare import Comparison
 from stillme.config import Config
-from stillme.pipeline import Outlook
+from stillme.outlook import ENOUGH, Ahead, Cost, Outlook
 from stillme.records import Status
 
 
 def outlook(config: Config, plan: Outlook) -> str:
-    """The plan: what is asked for, what is done, what is missing, what it costs."""
+    """The plan: what is asked for, what is done, what is missing, how long it takes and what it costs."""
     lines = [
         f"{config.audit.name}: valid. Protocol {config.protocol.name}, preset {config.audit.preset}.",
         _asked(plan),
@@ -27,13 +27,102 @@ def outlook(config: Config, plan: Outlook) -> str:
             ],
         ),
         "",
+        table(_AHEAD, [_ahead(one) for one in plan.ahead], right=range(1, 7)),
+        "",
+        *_told(plan),
         *_caveats(config),
-        f"Expected for what is missing: {plan.cost_usd:,.2f} USD, about {_duration(plan.seconds)}.",
+        f"Expected for what is missing: {_range(plan.cost)}, about {_duration(plan.seconds)}.",
+        *_budget(plan),
         f"Run directory: {config.run}",
     ]
     if any(one.simulated for one in (*config.editors.values(), *config.judges.values())):
         lines.insert(1, "Some editors or judges are simulated: what they show was planted, not found.")
     return "\n".join(lines)
+
+
+_AHEAD = ("editor", "images", "trials", "controls", "done", "missing", "time", "cost in USD")
+_NAME = 26  # columns
+
+
+def _ahead(one: Ahead) -> tuple[str, ...]:
+    name = one.editor if len(one.editor) <= _NAME else f"{one.editor[: _NAME - 1]}…"
+    counts = (one.images, one.trials, one.controls, one.done, one.missing)
+    return name, *(f"{number:,}" for number in counts), _duration(one.seconds), _cost(one.cost)
+
+
+def _cost(cost: Cost) -> str:
+    if not cost.known:
+        return "no price known"
+    if not cost.high:
+        return "free"
+    return f"{cost.expected:,.2f}" if cost.low == cost.high else _spread(cost)
+
+
+def _spread(cost: Cost) -> str:
+    return f"{cost.expected:,.2f} ({cost.low:,.2f} to {cost.high:,.2f})"
+
+
+def _range(cost: Cost) -> str:
+    """The cost of everything that is missing, in a sentence."""
+    told = f"{cost.expected:,.2f} USD"
+    told += "" if cost.low == cost.high else f" ({cost.low:,.2f} to {cost.high:,.2f})"
+    return told if cost.known else f"{told} and what has no known price"
+
+
+def _told(plan: Outlook) -> Iterator[str]:
+    """What a table has no room for: where times and prices come from, what is needed, what has no effect."""
+    said = [said for one in plan.ahead for said in (*_notes(one), *_memory(one, plan))]
+    for sentence in (*_paces(plan), *said):
+        yield from textwrap.wrap(sentence, 100, subsequent_indent="  ")
+    if said or plan.ahead:
+        yield ""
+
+
+def _paces(plan: Outlook) -> Iterator[str]:
+    known = [f"{one.editor} ({_seconds(one.seconds_a_call)} a call)" for one in plan.ahead if one.measured]
+    if known:
+        yield f"Times of {', '.join(known)} are those of this run's own calls."
+    if any(not one.measured and one.missing for one in plan.ahead):
+        yield f"Times {'of the others ' if known else ''}are guesses until {ENOUGH} calls of an editor are done."
+
+
+def _notes(one: Ahead) -> Iterator[str]:
+    if one.price_date and one.missing:
+        yield f"{one.editor}: prices as of {one.price_date}; they change without notice."
+    if not one.cost.known:
+        yield f"{one.editor}: its price is not known, so a budget sees it only after the first call."
+    for parameter, why in one.dropped.items():
+        yield f"{one.editor}: {parameter} will have no effect: {why.rstrip('.')}."
+    for said in one.caveats:
+        yield f"{one.editor}: {said}"
+
+
+def _memory(one: Ahead, plan: Outlook) -> Iterator[str]:
+    if one.vram_gb is None:
+        return
+    need = f"{one.editor}: needs about {one.vram_gb:g} GB of GPU memory"
+    if plan.gpus is None:
+        yield f"{need}; which cards it will meet is not known here."
+    elif not plan.gpus:
+        yield f"{need}; no NVIDIA card is to be seen on this machine."
+    else:
+        cards = ", ".join(f"{card.name} ({card.memory_gb:g} GB)" for card in plan.gpus)
+        fits = max(card.memory_gb for card in plan.gpus) >= one.vram_gb
+        yield f"{need}; {'' if fits else 'too much for '}this machine{' has' if fits else ''}: {cards}."
+
+
+def _budget(plan: Outlook) -> Iterator[str]:
+    """Whether the limit is enough for what is missing, where there is one."""
+    if plan.budget_usd is None:
+        return
+    left = max(0.0, plan.budget_usd - plan.spent_usd)
+    told = f"Budget: {plan.budget_usd:,.2f} USD, {plan.spent_usd:,.2f} spent, {left:,.2f} left: "
+    if plan.cost.expected > left:
+        yield f"{told}the run will stop before it is complete."
+    elif plan.cost.high > left or not plan.cost.known:
+        yield f"{told}enough for what is expected, not for the highest prices."
+    else:
+        yield f"{told}enough."
 
 
 def _asked(plan: Outlook) -> str:
@@ -161,12 +250,19 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(words)
 
 
-def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: Container[int] = ()) -> str:
+    """Columns beside each other; those in `right` end together, as numbers do."""
     every = [head, *rows]
     widths = [max(len(row[column]) for row in every) for column in range(len(head))]
+    sides = [str.rjust if column in right else str.ljust for column in range(len(head))]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in every
+        "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)).rstrip()
+        for row in every
     )
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s" if seconds < 90 else _duration(seconds)
 
 
 def _duration(seconds: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stillme import pipeline, showing
+from stillme import outlook, pipeline, showing
 from stillme.backends import Place, Prepared
 from stillme.config import Config
 from stillme.errors import FaultsError, SurroundingsError
@@ -111,7 +111,7 @@ def test_no_path_of_this_machine_stands_in_the_run(load_audit: Load, folder: Pat
 
 def test_a_check_prints_the_caveat(load_audit: Load, folder: Path) -> None:
     config = audit(load_audit)
-    text = showing.outlook(config, pipeline.look_ahead(config))
+    text = showing.outlook(config, outlook.look_ahead(config))
     assert "4 portraits × 3 prompts" in text
     flowing = " ".join(text.split())
     assert "face-sized" in flowing and "were not enlarged" in flowing and "whatever the prompt asks" in flowing

@@ -1,0 +1,133 @@
+"""What `stillme check` says before anything is spent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from stillme import gpus, outlook, pipeline, showing
+from stillme.backends import Lane, Price
+from stillme.config import Config
+from stillme.gpus import Gpu
+from stillme.outlook import ENOUGH, Ahead, Call, Cost, look_ahead
+from stillme.progress import Progress
+from stillme.purse import limited
+
+Load = Callable[..., Config]
+PRICE = Price(0.01, 0.04, 0.20, "2026-11-15")
+DROPPED = {
+    "seed": "OpenAI's image models take none, and whoever asks for one twice gets two different pictures of it.",
+    "attention_slicing": "no component has it",
+}
+
+
+def with_editors(config: Config, **changes: dict[str, object]) -> Config:
+    return replace(config, editors={n: replace(one, **changes.get(n, {})) for n, one in config.editors.items()})  # type: ignore[arg-type]
+
+
+def of(plan: outlook.Outlook, editor: str) -> Ahead:
+    return next(one for one in plan.ahead if one.editor == editor)
+
+
+def hosted(load: Load) -> Config:
+    """One service and one model in the place of the planted editors."""
+    service = {"lane": Lane.REMOTE, "concurrency": 4, "seconds": 20.0, "price": PRICE, "dropped": DROPPED}
+    model = {"lane": Lane.MODEL, "seconds": 60.0, "needs": {"vram_gb": 62.0}, "most_images": 4}
+    return with_editors(load(), even=service, erases=model)
+
+
+def test_every_editor_has_its_counts_its_time_and_its_cost(load_audit: Load) -> None:
+    plan = look_ahead(hosted(load_audit))
+    even, erases = of(plan, "even"), of(plan, "erases")
+    assert (even.trials, even.done, even.missing) == (12, 0, 12)
+    assert even.seconds == 12 * 20 / 4 and not even.measured, "four calls at a time"
+    assert erases.seconds == 12 * 60, "a model makes one edit at a time"
+    assert even.cost == Cost(0.12, 0.48, 2.40)
+    assert erases.cost == Cost() and (even.images, erases.images) == (1, 4)
+    assert plan.seconds == pytest.approx(720, abs=5), "side by side, so the slowest decides"
+    assert plan.cost_usd == pytest.approx(0.48)
+
+
+def test_a_plan_fits_100_columns_and_says_everything(load_audit: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "here", lambda: (Gpu("NVIDIA A10", 24.0),))
+    config = limited(hosted(load_audit), 1.0)
+    text = showing.outlook(config, look_ahead(config))
+    assert max(map(len, text.splitlines()[:-1])) <= 100
+    flat = " ".join(text.split())
+    for said in (
+        "even 1 12 0 0 12 60 s 0.48 (0.12 to 2.40)",
+        "erases 4 12 0 0 12 12 min free",
+        "even: seed will have no effect: OpenAI's image models take none",
+        "even: attention_slicing will have no effect: no component has it.",
+        "even: prices as of 2026-11-15",
+        "erases: needs about 62 GB of GPU memory; too much for this machine: NVIDIA A10 (24 GB).",
+        "guesses until 5 calls of an editor are done",
+        "Expected for what is missing: 0.48 USD (0.12 to 2.40), about 12 min.",
+        "Budget: 1.00 USD, 0.00 spent, 1.00 left: enough for what is expected, not for the highest prices.",
+    ):
+        assert said in flat, said
+
+
+@pytest.mark.parametrize(
+    ("cards", "said"),
+    [
+        ((), "no NVIDIA card is to be seen on this machine"),
+        (None, "which cards it will meet is not known here"),
+        ((Gpu("NVIDIA H100", 80.0), Gpu("NVIDIA A10", 24.0)), "this machine has: NVIDIA H100 (80 GB), NVIDIA A10"),
+    ],
+)
+def test_memory_is_set_beside_what_is_there(
+    load_audit: Load, monkeypatch: pytest.MonkeyPatch, cards: tuple[Gpu, ...] | None, said: str
+) -> None:
+    monkeypatch.setattr(gpus, "here", lambda: cards)
+    config = hosted(load_audit)
+    assert said in " ".join(showing.outlook(config, look_ahead(config)).split())
+
+
+def test_an_unknown_price_is_not_called_free(load_audit: Load) -> None:
+    config = with_editors(load_audit(), even={"lane": Lane.REMOTE})
+    plan = look_ahead(config)
+    assert not of(plan, "even").cost.known and not plan.cost.known
+    text = showing.outlook(config, plan)
+    assert "no price known" in text and "0.00 USD and what has no known price" in text
+
+
+def test_after_a_few_calls_the_runs_own_pace_counts(load_audit: Load) -> None:
+    config = load_audit(budgets={"edits": 14})
+    with pytest.raises(Exception, match="the edit budget is reached"):
+        pipeline.run(config, Progress())
+    plan = look_ahead(with_editors(config, even={"seconds": 1e6}, erases={"seconds": 1e6}))
+    even = of(plan, "even")
+    assert even.measured and even.done >= ENOUGH and even.seconds_a_call < 100
+    assert "are those of this run's own calls" in showing.outlook(config, plan)
+
+
+def test_calls_that_overlapped_count_as_such_and_pauses_do_not() -> None:
+    busy = [Call(second / 4, 1.0) for second in range(400)]
+    later = [Call(10_000 + call.start, call.seconds) for call in busy]
+    assert outlook.overlap(busy) == pytest.approx(4, rel=0.02)
+    assert outlook.overlap([*busy, *later]) == pytest.approx(4, rel=0.02)
+    assert outlook.overlap([Call(0, 5), Call(100, 5)]) == 1
+
+
+def test_scripts_get_everything(load_audit: Load) -> None:
+    plan = json.loads(json.dumps(asdict(look_ahead(hosted(load_audit)))))
+    one = plan["ahead"][0]
+    assert one["editor"] == "even" and one["dropped"] == DROPPED and one["price_date"] == "2026-11-15"
+    assert one["cost"] == {"low": 0.12, "expected": 0.48, "high": 2.4, "known": True}
+    assert plan["ahead"][1]["vram_gb"] == 62.0 and plan["ahead"][1]["images"] == 4
+
+
+def test_cards_are_read_from_what_nvidia_smi_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus.here() == ()
+    program.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB HBM3, 81559'\necho 'NVIDIA A10, 23028'\n")
+    program.chmod(0o755)
+    assert gpus.here() == (Gpu("NVIDIA H100 80GB HBM3", 79.6), Gpu("NVIDIA A10", 22.5))
+    program.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'\nexit 9\n")
+    assert gpus.here() is None

@@ -6,7 +6,6 @@ Knows no provider. A failure is never turned into a refusal here: which words me
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -98,7 +97,7 @@ def picture(text: object) -> bytes | None:
         return None
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
         return None
 
 

@@ -1,0 +1,414 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from stillme.records import Status
+from stillme.remote import (
+    Answer,
+    Call,
+    Client,
+    Gate,
+    Limits,
+    Pace,
+    Part,
+    RemoteError,
+    asked_to_wait,
+    meaning,
+)
+from tests.editors.providers import (
+    REQUEST_ID,
+    Server,
+    broken_json,
+    cut,
+    endless,
+    late,
+    page,
+    says,
+)
+
+SECRET = "sk-very-secret-0123456789"
+QUICK: Mapping[str, Any] = {"backoff_s": 0.01, "timeout_s": 5, "connect_s": 2}
+
+
+def ask(server: Server, call: Call | None = None, **limits: Any) -> Answer:
+    return asyncio.run(asked(server, call or Call("POST", "things", json={"a": 1}), **limits))
+
+
+async def asked(server: Server, call: Call, **limits: Any) -> Answer:
+    client = Client(server.url, Limits(**{**QUICK, **limits}), {"Authorization": f"Bearer {SECRET}"})
+    try:
+        return await client.call(call)
+    finally:
+        await client.close()
+
+
+def fails(server: Server, call: Call | None = None, **limits: Any) -> RemoteError:
+    with pytest.raises(RemoteError) as caught:
+        ask(server, call, **limits)
+    return caught.value
+
+
+def test_an_answer_comes_with_what_it_took() -> None:
+    with Server(says(200, {"ok": True})) as server:
+        answer = ask(server)
+    assert (answer.status_code, answer.json, answer.request_id) == (200, {"ok": True}, REQUEST_ID)
+    assert [one.kind for one in answer.attempts] == [Status.OK]
+    (seen,) = server.seen
+    assert seen.json == {"a": 1} and seen.path == "/v1/things"
+    assert seen.headers["Authorization"] == f"Bearer {SECRET}"
+    assert seen.headers["User-Agent"].startswith("stillme/")
+
+
+def test_a_form_is_sent_whole_in_every_attempt() -> None:
+    content = bytes(range(256)) * 8192  # above the size at which a body is sent in pieces
+    form = (
+        Part("word", " "),
+        Part("file", content, "a.bin", "image/png"),
+        Part("file", b"b", "b.bin", "image/png"),
+    )
+    with Server(says(503, {}), says(200, {})) as server:
+        answer = ask(server, Call("POST", "x", form=form))
+    assert len(answer.attempts) == 2
+    for seen in server.seen:
+        assert seen.form == {"word": [" "], "file": [content, b"b"]}
+
+
+def test_a_large_body_of_json_arrives() -> None:
+    with Server(says(200, {})) as server:
+        ask(server, Call("POST", "x", json={"text": "a" * 3_000_000}))
+    assert len(server.seen[0].json["text"]) == 3_000_000
+
+
+@pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504, 529])
+def test_what_may_pass_is_tried_again_and_counted(code: int) -> None:
+    with Server(says(code, {"error": {"message": "busy"}}), says(code, {}), says(200, {"ok": 1})) as server:
+        answer = ask(server)
+    assert [one.status_code for one in answer.attempts] == [code, code, 200]
+    assert len(server.seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (400, "rejected"),
+        (401, "rejected"),
+        (402, "quota"),
+        (404, "rejected"),
+        (413, "rejected"),
+        (501, "server_error"),
+    ],
+)
+def test_what_will_not_pass_is_asked_once(code: int, kind: str) -> None:
+    with Server(says(code, {"error": {"message": "no", "code": "word"}})) as server:
+        error = fails(server)
+    assert (error.kind, error.status_code, error.message, error.retryable) == (kind, code, "no", False)
+    assert error.said == {"error": {"message": "no", "code": "word"}}
+    assert error.request_id == REQUEST_ID
+    assert len(server.seen) == 1 == len(error.attempts)
+
+
+def test_attempts_end() -> None:
+    with Server(says(500, {"error": {"message": "still broken"}})) as server:
+        error = fails(server, attempts=3)
+    assert len(server.seen) == 3
+    assert [one.kind for one in error.attempts] == [Status.SERVER_ERROR] * 3
+    assert str(error) == "500: still broken"
+
+
+def test_what_the_asker_calls_hopeless_is_asked_once() -> None:
+    async def call(server: Server) -> None:
+        client = Client(server.url, Limits(**QUICK), hopeless=lambda error: "quota" in str(error.said))
+        with pytest.raises(RemoteError):
+            await client.call(Call("GET", "x"))
+        await client.close()
+
+    with Server(says(429, {"code": "quota"})) as server:
+        asyncio.run(call(server))
+    assert len(server.seen) == 1
+
+
+def test_retry_after_is_honoured() -> None:
+    with Server(says(429, {}, Retry_After="1"), says(200, {})) as server:
+        started = time.monotonic()
+        ask(server)
+    assert time.monotonic() - started >= 1.0, "it came back before it was allowed to"
+
+
+def test_who_is_asked_to_wait_too_long_gives_up_at_once() -> None:
+    with Server(says(429, {"detail": "come back tomorrow"}, Retry_After="86400")) as server:
+        error = fails(server, deadline_s=30)
+    assert (error.kind, error.after, error.message) == (Status.RATE_LIMITED, 86400, "come back tomorrow")
+    assert len(server.seen) == 1
+
+
+def test_one_is_asked_to_wait_and_all_do() -> None:
+    """The second call starts after the first was turned away; it must not reach the server before the time is over."""
+
+    async def both(server: Server) -> tuple[float, int]:
+        client = Client(server.url, Limits(**QUICK))
+        first = asyncio.create_task(client.call(Call("GET", "first")))
+        while not server.seen:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        started = time.monotonic()
+        await client.call(Call("GET", "second"))
+        waited = time.monotonic() - started
+        await first
+        await client.close()
+        return waited, client.gate.limit
+
+    with Server(says(429, {}, Retry_After="1"), says(200, {})) as server:
+        waited, limit = asyncio.run(both(server))
+    assert waited > 0.5
+    assert limit < Limits().concurrency
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"Retry-After": "7"}, 7.0),
+        ({"Retry-After": " 0.5"}, 0.5),
+        ({"Retry-After": "-3"}, 0.0),
+        ({"retry-after-ms": "250", "Retry-After": "7"}, 0.25),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "Mon, 16 Nov 2026 12:00:30 GMT"}, 30.0),
+        ({"Retry-After": "Mon, 16 Nov 2026 11:00:00 GMT"}, 0.0),
+    ],
+)
+def test_how_long_one_is_asked_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+    assert asked_to_wait(headers, datetime(2026, 11, 16, 12, tzinfo=UTC)) == seconds
+
+
+def test_a_date_is_understood_on_the_wire() -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
+    with Server(says(503, {}, Retry_After=soon), says(200, {})) as server:
+        assert ask(server).attempts[0].status_code == 503
+
+
+def test_a_slow_answer_is_not_asked_for_twice_where_that_may_cost_twice() -> None:
+    with Server(late(5, says(200, {}))) as server:
+        error = fails(server, timeout_s=0.2)
+    assert (error.kind, error.message) == (Status.TIMEOUT, "no answer within 0.2 s")
+    assert len(server.seen) == 1
+
+
+def test_a_slow_answer_to_a_mere_question_is_asked_for_again() -> None:
+    with Server(late(5, says(200, {})), says(200, {"ok": 1})) as server:
+        assert ask(server, Call("GET", "x"), timeout_s=0.5).json == {"ok": 1}
+
+
+def test_a_call_ends_by_its_deadline_whatever_attempts_are_left() -> None:
+    with Server(says(500, {})) as server:
+        error = fails(server, attempts=20, backoff_s=0.2, deadline_s=0.5)
+    assert error.kind is Status.SERVER_ERROR
+    assert 1 < len(error.attempts) < 5
+
+
+@pytest.mark.parametrize("after", [b"", b'{"data": ['])
+def test_a_cut_connection_is_tried_again(after: bytes) -> None:
+    with Server(cut(after), says(200, {"ok": 1})) as server:
+        answer = ask(server)
+    assert [one.kind for one in answer.attempts] == [Status.NETWORK, Status.OK]
+
+
+def test_nobody_listens() -> None:
+    with Server(says(200, {})) as server:
+        pass
+    error = fails(server, attempts=2)
+    assert error.kind is Status.NETWORK and len(error.attempts) == 2
+    assert "the connection failed" in error.message
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_body_that_is_too_large_is_not_read(announced: bool) -> None:
+    with Server(endless(50_000_000, announced)) as server:
+        error = fails(server, most_bytes=1_000_000)
+    assert error.kind is Status.SERVER_ERROR
+    assert "larger than 1,000,000 bytes" in error.message
+
+
+def test_a_page_instead_of_data_is_a_failure_of_the_service() -> None:
+    with Server(page()) as server:
+        error = fails(server)
+    assert (error.kind, error.retryable) == (Status.SERVER_ERROR, False)
+    assert error.message == "the answer is text/html, not application/json"
+    assert "hotel" in error.said
+
+
+def test_half_a_json_is_a_failure_of_the_service() -> None:
+    with Server(broken_json()) as server:
+        assert "is not" in fails(server).message
+
+
+def test_redirects_are_not_followed() -> None:
+    with Server(says(307, {}, Location="http://127.0.0.1:1/x")) as server:
+        error = fails(server)
+    assert (error.kind, len(server.seen)) == (Status.SERVER_ERROR, 1)
+    assert "redirect" in error.message
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest/meta-data",
+        "https://example.com/x",
+        "https://evilservice.example/x",
+        "https://service.example.evil.org/x",
+        "http://api.service.example/x",
+        "https://user@evil.org/@service.example",
+    ],
+)
+def test_addresses_that_lead_elsewhere_are_not_followed(url: str) -> None:
+    async def call(server: Server) -> RemoteError:
+        client = Client(server.url, Limits(**QUICK), hosts=("service.example",))
+        with pytest.raises(RemoteError) as caught:
+            await client.call(Call("GET", url))
+        await client.close()
+        return caught.value
+
+    with Server(says(200, {})) as server:
+        assert "not followed" in asyncio.run(call(server)).message
+    assert not server.seen
+
+
+def test_the_same_host_on_another_port_is_elsewhere() -> None:
+    with Server(says(200, {})) as server, Server(says(200, {})) as other:
+        assert "not followed" in fails(server, Call("GET", f"{other.url}/x")).message
+        assert ask(server, Call("GET", f"{server.url}/x")).status_code == 200
+    assert not other.seen
+
+
+def test_a_keyless_call_carries_no_key() -> None:
+    with Server(says(200, {})) as server:
+        ask(server, Call("GET", "x", keyless=True))
+    assert SECRET not in str(server.seen[0].headers)
+
+
+def test_cookies_are_not_kept() -> None:
+    async def twice(server: Server) -> None:
+        client = Client(server.url, Limits(**QUICK))
+        for _ in range(2):
+            await client.call(Call("GET", "x"))
+        await client.close()
+
+    with Server(says(200, {}, Set_Cookie="who=me")) as server:
+        asyncio.run(twice(server))
+    assert "Cookie" not in server.seen[1].headers
+
+
+def test_no_text_holds_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    """Not even where the service repeats it: in an error, its traceback, a repr, or a log."""
+    caplog.set_level(logging.DEBUG)
+    texts = []
+    for turn in (
+        says(400, {"error": {"message": f"the key {SECRET} may not do this"}}),
+        says(500, {"detail": SECRET}),
+        page(),
+        cut(),
+        broken_json(),
+    ):
+        with Server(turn) as server:
+            error = fails(server, attempts=1)
+            texts += [str(error), repr(error), str(error.said), "".join(traceback.format_exception(error))]
+    client = Client("https://service.example/v1", Limits(), {"x-key": SECRET})
+    texts += [repr(client), caplog.text, repr(Call("POST", "x", json={"key": SECRET}))]
+    assert [text for text in texts if SECRET in text] == []
+    assert "the key … may not do this" in texts[0]
+
+
+def test_proxies_of_the_environment_are_used_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with Server(says(200, {"who": "service"})) as server, Server(says(200, {"who": "proxy"})) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        assert ask(server).json == {"who": "service"}
+        assert not proxy.seen
+        assert ask(server, trust_env=True).json == {"who": "proxy"}
+
+
+def test_no_more_calls_than_the_limit_are_under_way() -> None:
+    async def many(server: Server) -> None:
+        client = Client(server.url, Limits(**QUICK, concurrency=3))
+        await asyncio.gather(*(client.call(Call("GET", str(n))) for n in range(20)))
+        await client.close()
+
+    with Server(late(0.02, says(200, {}))) as server:
+        asyncio.run(many(server))
+    assert server.most_under_way == 3
+
+
+def test_an_overloaded_service_is_asked_half_as_much() -> None:
+    gate = Gate(64)
+    gate.learn(0, 429)
+    assert gate.limit == 32
+    for _ in range(40):
+        gate.learn(0, 429)  # the rest of the same crowd
+    assert gate.limit == 32
+    gate.learn(1, 503)
+    assert gate.limit == 16
+
+
+def test_a_service_that_recovers_is_asked_a_little_more_each_round() -> None:
+    gate = Gate(8)
+    gate.learn(0, 429)
+    for expected in (5, 6, 7, 8, 8):
+        for _ in range(gate.limit):
+            gate.learn(1, 200)
+        assert gate.limit == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([200, 400, 429, 500, 503])), max_size=200))
+def test_the_limit_stays_between_one_and_the_cap(events: list[tuple[int, int]]) -> None:
+    gate = Gate(8)
+    for cuts, code in events:
+        gate.learn(cuts, code)
+        assert 1 <= gate.limit <= 8
+
+
+@given(st.floats(1, 6000), st.lists(st.floats(0, 5), max_size=60))
+def test_no_minute_holds_more_calls_than_allowed(per_minute: float, gaps: list[float]) -> None:
+    now = 0.0
+    pace = Pace(per_minute, clock=lambda: now)
+    starts = []
+    for gap in gaps:
+        now += gap
+        starts.append(now + pace.reserve())
+    burst = max(1.0, per_minute / 60)
+    for first in starts:
+        inside = [one for one in starts if first <= one < first + 60]
+        assert len(inside) <= per_minute + burst + 1e-6
+
+
+def test_without_a_rate_nobody_waits() -> None:
+    pace = Pace(None)
+    assert [pace.reserve() for _ in range(1000)] == [0.0] * 1000
+
+
+def test_every_status_has_a_meaning() -> None:
+    for code in range(300, 600):
+        kind, retryable = meaning(code)
+        assert not kind.stage, "an HTTP status alone is never a refusal"
+        assert not (retryable and kind.is_final)
+
+
+@pytest.mark.parametrize(
+    "url", ["api.openai.com", "ftp://x/y", "https://me:secret@x/v1", "https://x/v1?key=secret"]
+)
+def test_addresses_that_are_none_or_carry_more(url: str) -> None:
+    from stillme.editors.openai import Settings
+
+    with pytest.raises(ValidationError):
+        Settings(model="m", service="other", base_url=url)

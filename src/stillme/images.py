@@ -141,6 +141,13 @@ def encode(picture: Pixels, quality: int = 90, comment: str = "") -> bytes:
     return buffer.getvalue()
 
 
+def lossless(picture: Pixels) -> bytes:
+    """PNG: every level as it is."""
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
 def comment(content: bytes) -> str:
     """The comment inside a JPEG, without decoding the picture; empty where there is none."""
     try:

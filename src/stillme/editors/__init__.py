@@ -11,6 +11,9 @@ BACKENDS = {
     "openai": "stillme.editors.openai",
     "gemini": "stillme.editors.gemini",
     "bfl": "stillme.editors.bfl",
+    "flux2": "stillme.editors.flux2",
+    "qwen": "stillme.editors.qwen",
+    "step1x": "stillme.editors.step1x",
 }
 CONTROLS = {"stillme": "stillme.editors.control"}  # makes negative controls; no audit lists it
 VAE_ROUND_TRIP = "vae_round_trip"  # the control that an editor with an autoencoder makes itself

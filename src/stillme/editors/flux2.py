@@ -1,0 +1,166 @@
+"""FLUX.2-dev over diffusers: optionally in 4 bit, optionally with the text encoder of a service.
+
+A remote text encoder is off unless asked for: it sends every instruction to a third party. Pictures stay here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from PIL import Image
+from pydantic import Field, field_validator
+
+from stillme import images
+from stillme.backends import Place, Prepared, require_key
+from stillme.editors import diffusing
+from stillme.editors.diffusing import Diffuser, Open
+from stillme.records import EditReply, EditRequest
+from stillme.remote import PACKAGE, Call, Client, Limits, RemoteError, Url, is_loopback
+from stillme.strict import Frozen
+
+VERSION = 1  # raise when the same settings give other pixels
+CALL = ("num_inference_steps", "guidance_scale")
+SMALLEST, LONGEST_RATIO = 64, 8  # the pipeline's own bounds of a picture
+QUANTIZED = ("transformer", "text_encoder")
+
+
+class TextEncoder(Frozen):
+    """A service that turns an instruction into numbers. key_env names the variable with its key."""
+
+    url: Url
+    key_env: str | None = None
+    limits: Limits = Limits(most_bytes=64_000_000)  # 512 × 15360 numbers of two bytes are 16 million
+
+    @field_validator("url")
+    @classmethod
+    def _is_safe(cls, url: str) -> str:
+        if urlsplit(url).scheme != "https" and not is_loopback(url):
+            raise ValueError("give an https:// address; plain http:// is taken on this machine only")
+        return url
+
+
+class Settings(Open):
+    """quantization: 4bit needs CUDA and bitsandbytes."""
+
+    published: str = "flux2-dev"
+    guidance_scale: float | None = Field(default=None, ge=0, le=100)
+    quantization: Literal["4bit"] | None = None
+    remote_text_encoder: TextEncoder | None = None
+
+
+def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
+    settled = _offloaded(diffusing.settle(settings, place), settings)
+    if settled.guidance_scale is None:
+        raise ValueError("guidance_scale stands neither here nor in the protocol's row; give it")
+    if settled.quantization and settled.device_kind != "cuda":
+        raise ValueError(
+            f"quantization: {settled.quantization} needs a CUDA device, and device is {settled.device}"
+        )
+    found = diffusing.effective(settled, "flux2", VERSION, Flux2.pipeline, CALL)
+    more: dict[str, Any] = {"dropped": diffusing.slicing_dropped(settled)}
+    if settled.remote_text_encoder:
+        found["remote_text_encoder"] = settled.remote_text_encoder.url  # how it is asked changes nothing
+        more["caveats"] = (_told(settled.remote_text_encoder),)
+    prepared = diffusing.prepared(settled, place, Flux2, found, **more)
+    return replace(prepared, requires=(*prepared.requires, *_further(settled)))
+
+
+def _offloaded(settled: Settings, given: Settings) -> Settings:
+    """Whole, it fits no single device that is sold: model offload, unless something else was asked for."""
+    roomy = given.offload is not None or settled.device_kind == "cpu" or settled.quantization
+    return settled if roomy else settled.model_copy(update={"offload": diffusing.MODEL})
+
+
+def _further(settled: Settings) -> Iterator[str]:
+    """Packages that only some settings need."""
+    if settled.quantization:
+        yield "bitsandbytes"
+    if settled.remote_text_encoder:
+        yield PACKAGE
+
+
+def _told(encoder: TextEncoder) -> str:
+    return f"Instructions, not pictures, were sent to {urlsplit(encoder.url).hostname}, which encoded them."
+
+
+class Flux2(Diffuser):
+    """The pipeline takes a list of references for one edit."""
+
+    label = "FLUX.2"
+    pipeline = "Flux2Pipeline"
+    most_images = 10  # the model's own limit
+
+    def __init__(self, settings: Settings, key_env: str | None = None) -> None:
+        super().__init__(settings, key_env)
+        self._embedded = lru_cache(maxsize=256)(self._ask)  # an audit has few instructions and many portraits
+
+    def edit(self, request: EditRequest) -> EditReply:
+        try:
+            return super().edit(request)
+        except RemoteError as error:
+            detail = f"the text encoder did not answer: {error}"
+            return EditReply(error.kind, detail=detail, request_id=error.request_id)
+
+    def components(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {"text_encoder": None} if self.settings.remote_text_encoder else {}
+        return {**parts, **({"quantization_config": self._bits()} if self.settings.quantization else {})}
+
+    def _bits(self) -> Any:
+        import torch
+
+        import diffusers
+
+        numbers = getattr(torch, self.settings.dtype)
+        quantized = [part for part in QUANTIZED if part != "text_encoder" or not self.settings.remote_text_encoder]
+        return diffusers.PipelineQuantizationConfig(
+            quant_backend="bitsandbytes_4bit",
+            quant_kwargs={"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": numbers},
+            components_to_quantize=quantized,
+        )
+
+    def unfit(self, pictures: Sequence[images.Pixels]) -> str:
+        for picture in pictures:
+            short, long = sorted(picture.shape[:2])
+            if short < SMALLEST or long > LONGEST_RATIO * short:
+                size = f"{picture.shape[1]} × {picture.shape[0]}"
+                return (
+                    f"the portrait has {size} pixels; {self.label} takes sides of {SMALLEST} and more, none above"
+                    f" {LONGEST_RATIO} times the other"
+                )
+        return ""
+
+    def arguments(self, pictures: Sequence[Image.Image], request: EditRequest) -> dict[str, Any]:
+        given = {name: getattr(self.settings, name) for name in CALL}
+        return {"image": list(pictures), **self._worded(request.instruction), **given}
+
+    def _worded(self, instruction: str) -> dict[str, Any]:
+        if self.settings.remote_text_encoder is None:
+            return {"prompt": instruction}
+        return {"prompt_embeds": self._embedded(instruction).to(self._pipe._execution_device)}
+
+    def _ask(self, instruction: str) -> Any:
+        """The instruction as numbers, from the service. Its reply is a pickle: only tensors are read from it."""
+        import torch
+
+        found = asyncio.run(_post(self.settings.remote_text_encoder, instruction))
+        return torch.load(io.BytesIO(found), weights_only=True, map_location="cpu")
+
+
+async def _post(encoder: TextEncoder, instruction: str) -> bytes:
+    require_key(encoder.key_env, "The text encoder of FLUX.2")
+    secrets = {"Authorization": f"Bearer {os.environ[encoder.key_env]}"} if encoder.key_env else {}
+    client = Client(encoder.url, encoder.limits, secrets)
+    try:
+        answer = await client.call(
+            Call("POST", encoder.url, json={"prompt": instruction}, accepts=("application/", "binary/"))
+        )
+        return answer.body
+    finally:
+        await client.close()

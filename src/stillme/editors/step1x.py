@@ -1,0 +1,169 @@
+"""Step1X-Edit-v1p2, whose pipeline exists in a branch of diffusers only: it needs an environment of its own.
+
+There it is served (`stillme editors serve`), and an audit asks it over HTTP. Thinking rewrites the instruction and
+reflection edits up to `max_try_cnt` times, both drawn from torch's global generator: they are off unless asked
+for, although the pipeline itself reflects by default.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from pydantic import Field
+
+from stillme import images
+from stillme.backends import Place, Prepared
+from stillme.editors import diffusing
+from stillme.editors.diffusing import NONE, SEQUENTIAL, Diffuser, Open, Outcome
+from stillme.errors import SurroundingsError
+from stillme.records import EditRequest
+from stillme.strict import Frozen
+
+VERSION = 1  # raise when the same settings give other pixels
+REGIONE_STEPS = 28  # its own assertion
+MODES = {"enable_thinking_mode": "thinking", "enable_reflection_mode": "reflection"}
+CALL = (
+    "num_inference_steps",
+    "true_cfg_scale",
+    "negative_prompt",
+    "size_level",
+    "timesteps_truncate",
+    "process_norm_power",
+    "thinking",
+    "reflection",
+    "max_try_cnt",
+)
+_SAID = ("reformat_prompt", "think_info", "best_info")  # texts of the pipeline's result
+_SHOWN = ("images", "final_images")  # its two lists of pictures
+
+
+class RegionE(Frozen):
+    """A speed-up that changes pixels. The values are those of RegionE 0.1.0 for this pipeline."""
+
+    warmup_step: int = Field(default=6, ge=0)
+    post_step: int = Field(default=2, ge=0)
+    refresh_step: str = "16"
+    threshold: float = 0.88
+    cache_threshold: float = 0.02
+    erosion_dilation: bool = True
+
+
+class Settings(Open):
+    """thinking, reflection: the model's own reasoning. size_level: about the side of the picture it works on."""
+
+    published: str = "step1x-edit-v1p2"
+    true_cfg_scale: float | None = Field(default=None, ge=0, le=100)
+    negative_prompt: str | None = None
+    size_level: int = Field(default=1024, ge=64, le=4096)
+    timesteps_truncate: float = 0.93
+    process_norm_power: float = 0.4
+    thinking: bool = False
+    reflection: bool = False
+    max_try_cnt: int = Field(default=3, ge=1, le=10)
+    regione: RegionE | None = None
+
+    @property
+    def draws_globally(self) -> bool:
+        return self.thinking or self.reflection
+
+
+def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
+    settled = _with_regione(diffusing.settle(settings, place), settings)
+    if settled.true_cfg_scale is None:
+        raise ValueError("true_cfg_scale stands neither here nor in the protocol's row; give it")
+    if settled.dtype != "bfloat16":
+        raise ValueError("dtype: the pipeline computes in bfloat16 only")
+    if settled.offload == diffusing.MODEL:
+        raise ValueError(f"offload: this pipeline calls parts of its encoder by hand; take {NONE} or {SEQUENTIAL}")
+    found = diffusing.effective(settled, "step1x", VERSION, Step1X.pipeline, CALL)
+    prepared = diffusing.prepared(
+        settled, place, Step1X, found, seconds=22.0, dropped=diffusing.slicing_dropped(settled)
+    )  # seconds: the model's page, for an H800 at 1024
+    return replace(prepared, requires=(*prepared.requires, *(["RegionE"] if settled.regione else [])))
+
+
+def _with_regione(settled: Settings, given: Settings) -> Settings:
+    """RegionE hands weights straight to a kernel; after sequential offload they are not there."""
+    if settled.regione is None:
+        return settled
+    if given.offload == SEQUENTIAL:
+        raise ValueError(f"regione cannot work with offload: {SEQUENTIAL}; set offload: {NONE}")
+    if settled.num_inference_steps != REGIONE_STEPS:
+        raise ValueError(f"regione takes exactly {REGIONE_STEPS} steps, not {settled.num_inference_steps}")
+    if settled.device_kind != "cuda":
+        raise ValueError(f"regione needs a CUDA device, and device is {settled.device}")
+    return settled.model_copy(update={"offload": NONE})
+
+
+class Step1X(Diffuser):
+    """The pipeline takes one picture and gives the result in its size."""
+
+    label = "Step1X-Edit"
+    pipeline = "Step1XEditPipelineV1P2"
+    ladder = (NONE, SEQUENTIAL)
+
+    def _lacks_class(self, found: str) -> SurroundingsError:
+        return SurroundingsError(
+            f"diffusers {found} has no {self.pipeline}: Step1X-Edit-v1p2 needs an environment of its own, with the"
+            " branch of diffusers that its model page names and transformers 4.",
+            "Install stillme[serve] there, run `stillme editors serve` there, and give the audit an editor of the"
+            " kind openai with that server's base_url (docs/open-editors.md).",
+        )
+
+    def _options_left(self) -> tuple[str, ...]:
+        return () if self.settings.regione else super()._options_left()
+
+    def placed(self, pipe: Any) -> None:
+        if self.settings.regione is None:
+            return
+        from RegionE import RegionEHelper
+
+        helper = RegionEHelper(pipe)
+        helper.set_params(**self.settings.regione.model_dump())
+        helper.enable()
+
+    def arguments(self, pictures: Sequence[Image.Image], request: EditRequest) -> dict[str, Any]:
+        named = {ours: theirs for theirs, ours in MODES.items()}
+        given = {named.get(name, name): getattr(self.settings, name) for name in CALL}
+        return {"image": pictures[0], "prompt": request.instruction, "num_images_per_prompt": 1, **given}
+
+    def call(self, pictures: Sequence[Image.Image], request: EditRequest) -> Outcome:
+        if self.settings.draws_globally:
+            _seed_all(request.seed)
+        found = self._pipe(**self.arguments(pictures, request), generator=diffusing.generator(request.seed))
+        chosen = (getattr(found, "final_images", None) or found.images)[0]
+        picture = np.asarray(chosen.convert("RGB"))
+        if not self.settings.draws_globally:
+            return Outcome(picture)
+        return Outcome(picture, notes(found, request.seed), dict(extras(found)))
+
+
+def _seed_all(seed: int) -> None:
+    """These modes draw words from the global generator: without this the same seed gives other pictures."""
+    import torch
+
+    torch.manual_seed(seed)
+
+
+def notes(found: Any, seed: int) -> dict[str, str]:
+    """What the model said on the way: the instruction as it rewrote it, and its reasons."""
+    said = {name: _text(getattr(found, name, None)) for name in _SAID}
+    return {"global_seed": str(seed), **{name: text for name, text in said.items() if text}}
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def extras(found: Any) -> Iterator[tuple[str, bytes]]:
+    """Every picture of both lists: all tries, and the ones that it chose."""
+    for name in _SHOWN:
+        for number, picture in enumerate(getattr(found, name, None) or (), 1):
+            yield f"{name}-{number}", images.lossless(np.asarray(picture.convert("RGB")))

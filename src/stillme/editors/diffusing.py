@@ -37,7 +37,7 @@ NONE, MODEL, SEQUENTIAL = "none", "model_cpu_offload", "sequential_cpu_offload"
 Offload = Literal["none", "model_cpu_offload", "sequential_cpu_offload"]
 Dtype = Literal["bfloat16", "float16", "float32"]
 
-_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 

@@ -29,7 +29,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stillme.backends import Lane, Prepared, require_key, require_packages
+from stillme.backends import Lane, Prepared, require_packages
 from stillme.engine.apart import Apart
 from stillme.errors import InputError, StillmeError
 from stillme.ledger.run import settings_hash
@@ -43,6 +43,8 @@ MOST_WAITING = 32  # requests; each holds its pictures in memory
 MOST_FIELDS = 64
 PORT = 8100
 LOOPBACK = "127.0.0.1"
+KEY_ENV = "STILLME_KEY"
+PACKAGES = ("uvicorn", "python_multipart")
 SHOWN = 16  # characters of the settings' hash; a caller that sends them gets these settings or nothing
 
 # Fields of the form that name no setting of an editor; None: any value is taken, and means nothing here.
@@ -77,17 +79,18 @@ def serve(
     row: str,
     host: str = LOOPBACK,
     port: int = PORT,
-    key_env: str | None = None,
-    say: Callable[[str], None] = print,
+    key_env: str = KEY_ENV,
 ) -> None:
-    """Serves one editor of an audit until Ctrl-C. `key_env`: the variable with the key that callers must send."""
+    """Serves one editor of an audit until Ctrl-C. A key in the variable `key_env` must be sent by callers."""
+    require_packages(PACKAGES, "Serving")
     prepared = chosen(config, row)
     key = _key(host, key_env)
     require_packages(prepared.requires, f"The editor '{row}'")
     bound = server.listen(host, port)
     desk = Desk(row, prepared)
+    greeting, say = _greeting(desk, host, bound.getsockname()[1]), partial(print, flush=True)
     try:
-        server.run(app(desk, Hosts.of(host), key), bound, host, _greeting(desk, host, bound.getsockname()[1]), say)
+        server.run(app(desk, Hosts.of(host), key), bound, host, greeting, say)
     finally:
         desk.close()
 
@@ -101,14 +104,14 @@ def chosen(config: Rows, row: str) -> Prepared[Any]:
     return prepared
 
 
-def _key(host: str, key_env: str | None) -> str:
-    require_key(key_env, "The server")
-    if key_env is None and not server.is_loopback(host):
+def _key(host: str, key_env: str) -> str:
+    key = os.environ.get(key_env, "")
+    if not key and not server.is_loopback(host):
         raise InputError(
             f"On {host} anybody on the network could use this editor.",
-            "Name a variable that holds a key (--key-env), or listen on 127.0.0.1 and use an SSH tunnel.",
+            f"Set a key that callers have to send (export {key_env}=…), or listen on {LOOPBACK} and use a tunnel.",
         )
-    return os.environ[key_env] if key_env else ""
+    return key
 
 
 def _greeting(desk: Desk, host: str, port: int) -> Sequence[str]:
@@ -184,7 +187,10 @@ def app(desk: Desk, hosts: Hosts, key: str = "") -> Starlette:
     async def edits(request: Request) -> Response:
         door(request)
         form = await _form(request)
-        asked = await _asked(form, desk)
+        try:
+            asked = await _asked(form, desk)
+        finally:
+            await form.close()
         return _answer(await desk.edit(asked), desk)
 
     async def models(request: Request) -> Response:
@@ -234,8 +240,14 @@ async def _form(request: Request) -> FormData:
     parser = MultiPartParser(request.headers, _limited(request), max_files=MOST_FIELDS, max_fields=MOST_FIELDS)
     try:
         return await parser.parse()
+    except _TooLargeError:
+        raise HTTPException(413, f"More than {LARGEST:,} bytes are not taken.") from None
     except (MultiPartException, KeyError) as error:
         raise HTTPException(400, f"The form cannot be read: {error}.") from None
+
+
+class _TooLargeError(MultiPartException):
+    """Of the parser's own kind, so that it closes the files that it has begun."""
 
 
 async def _limited(request: Request) -> AsyncGenerator[bytes, None]:
@@ -244,7 +256,7 @@ async def _limited(request: Request) -> AsyncGenerator[bytes, None]:
     async for part in request.stream():
         size += len(part)
         if size > LARGEST:
-            raise HTTPException(413, f"More than {LARGEST:,} bytes are not taken.")
+            raise _TooLargeError("too large")
         yield part
 
 

@@ -234,15 +234,58 @@ def test_a_server_gets_seed_and_parameters_as_fields() -> None:
 
 def test_our_own_server_tells_how_an_edit_was_made() -> None:
     told = {
+        "settings": "abc",
         "made": {"torch": "2.13"},
         "notes": {"reformat_prompt": "x"},
         "extras": {"first": b64(png(3)), "bad": "§"},
     }
     with Server(openai_picture(stillme=told)) as server:
         ours, others = edit(server, **{**SERVED, "service": "stillme"}), edit(server, **SERVED)
-    assert ours.made == {"torch": "2.13"} and ours.notes == {"reformat_prompt": "x"}
+    assert ours.made == {"torch": "2.13", "served_settings": "abc"} and ours.notes == {"reformat_prompt": "x"}
     assert ours.extras == {"first": png(3)}
     assert not others.made and not others.extras, "only our own server is believed"
+
+
+def ours(code: int, status: str | None, message: str = "it ended") -> Turn:
+    told = {"stillme": {"status": status}} if status else {}
+    return openai_error(code, status or None, "server_error", message, **told)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (400, "rejected"),
+        (400, "refused"),
+        (400, "input_blocked"),
+        (422, "corrupt"),
+        (504, "timeout"),
+        (500, "crashed"),
+    ],
+)
+def test_our_own_server_says_how_an_edit_ended_and_is_believed_at_once(code: int, status: str) -> None:
+    with Server(ours(code, status)) as server:
+        reply = edit(server, **{**SERVED, "service": "stillme"})
+    assert (reply.status, reply.detail) == (Status(status), "it ended")
+    assert len(server.seen) == 1, "it has tried already"
+
+
+def test_our_own_server_with_other_settings_ends_the_run_with_a_sentence() -> None:
+    with Server(ours(400, None, "settings: this server has a1, not b2")) as server:
+        with pytest.raises(
+            SurroundingsError, match="does not take the edits of this audit: settings: this server"
+        ):
+            edit(server, **{**SERVED, "service": "stillme"})
+    with Server(ours(400, "input_blocked")) as server:
+        assert edit(server, **SERVED).status is Status.REJECTED, "only our own server is believed"
+
+
+def test_our_own_server_makes_the_controls_of_its_editor() -> None:
+    settings = {**SERVED, "service": "stillme", "controls": ["vae_round_trip"]}
+    with Server(openai_picture()) as server:
+        edit(server, EditRequest("key", png(), "", 7, control="vae_round_trip"), **settings)
+    assert server.seen[0].word("control") == "vae_round_trip"
+    one = prepared(**settings, base_url="http://127.0.0.1:1/v1")
+    assert one.controls == ("vae_round_trip",) and one.concurrency == 2
 
 
 def test_a_server_without_a_key_is_asked_without_one() -> None:
@@ -287,7 +330,7 @@ SAME_PIXELS: Mapping[str, Any] = {
     "trust_env": True,
     "most_images": 9,
 }
-ASIDE = {"service", "sends_seed"}  # belong together; tested below
+ASIDE = {"service", "sends_seed", "controls"}  # belong together; tested below
 
 
 def hashed(**settings: Any) -> str:
@@ -321,6 +364,7 @@ def test_services_are_never_pooled() -> None:
         ({"extra": {"seed": 3}}, "seed is set by stillme"),
         ({"service": "sglang"}, "say where the sglang server listens"),
         ({"service": "azure"}, "service"),
+        ({"controls": ["vae_round_trip"]}, "only an editor behind a server"),
         ({"attempts": 0}, "attempts"),
     ],
 )

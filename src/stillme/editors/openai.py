@@ -15,6 +15,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from stillme.backends import Lane, Place, Prepared
 from stillme.editors import hosted
+from stillme.errors import SurroundingsError
 from stillme.records import EditReply, EditRequest, Status
 from stillme.remote import PACKAGE, Answer, Call, Client, Limits, Part, RemoteError, Url
 
@@ -25,6 +26,10 @@ _BLOCKED = ("moderation_blocked", "content_policy_violation", "image_content_pol
 _STAGES = {"input": Status.INPUT_BLOCKED, "output": Status.OUTPUT_BLOCKED}
 _QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
 _FIELDS = ("size", "quality", "input_fidelity", "background", "output_format")
+
+_AT_OPENAI: Mapping[str, Any] = {"sends_seed": False, "output_format": "png", "most_images": MOST_IMAGES}
+_SERVED: Mapping[str, Any] = {"sends_seed": True, "most_images": 1, "timeout_s": 1800, "deadline_s": 3600}
+_SERVED_BY_US = {**_SERVED, "concurrency": 2}  # it makes one edit at a time; the next one waits there
 
 Words = Annotated[str, StringConstraints(strip_whitespace=False)]  # a negative prompt may be one space
 Value = bool | int | float | Words
@@ -48,6 +53,7 @@ class Settings(Limits):
     extra: dict[str, Value] = Field(default_factory=dict)
     configuration: dict[str, Value] = Field(default_factory=dict)
     most_images: int | None = Field(default=None, ge=1, le=MOST_IMAGES)
+    controls: tuple[str, ...] = ()  # negative controls that the editor behind our own server makes
 
     @model_validator(mode="before")
     @classmethod
@@ -55,9 +61,8 @@ class Settings(Limits):
         """What depends on the service is settled once, so that a run keeps it spelled out."""
         if not isinstance(data, dict):
             return data
-        hosts = data.get("service", OPENAI) == OPENAI
-        usual: dict[str, Any] = {"sends_seed": not hosts, "output_format": "png" if hosts else None}
-        usual["most_images"] = MOST_IMAGES if hosts else 1
+        service = data.get("service", OPENAI)
+        usual = _AT_OPENAI if service == OPENAI else _SERVED_BY_US if service == OURS else _SERVED
         return {**data, **{name: value for name, value in usual.items() if data.get(name) is None}}
 
     @model_validator(mode="after")
@@ -67,6 +72,8 @@ class Settings(Limits):
             raise ValueError(f"extra: {', '.join(sorted(taken))} is set by stillme; use the setting of that name")
         if self.service == OPENAI and self.sends_seed:
             raise ValueError("sends_seed: OpenAI's image models take no seed")
+        if self.service != OURS and self.controls:
+            raise ValueError(f"controls: only an editor behind a server of the kind '{OURS}' makes them")
         if self.service != OPENAI and self.base_url == Settings.model_fields["base_url"].default:
             raise ValueError(
                 f"base_url: say where the {self.service} server listens, e.g. http://127.0.0.1:8000/v1"
@@ -78,7 +85,7 @@ def prepare(settings: Settings, place: Place) -> Prepared[OpenaiEditor]:
     if settings.service == OPENAI:
         hosted.check_key(place.key_env, "OpenAI", settings.base_url)
     priced = hosted.price_row(settings.service, settings.model)
-    named = hosted.pixel_relevant(settings, "most_images")
+    named = hosted.pixel_relevant(settings, "most_images", "controls")
     return Prepared(
         {"backend": "openai", "version": VERSION, **named},
         settings.model_dump(mode="json"),
@@ -91,6 +98,7 @@ def prepare(settings: Settings, place: Place) -> Prepared[OpenaiEditor]:
         concurrency=settings.concurrency,
         most_images=settings.most_images or 1,
         dropped=_dropped(settings),
+        controls=settings.controls,
         requires=(PACKAGE,),
     )
 
@@ -110,7 +118,7 @@ class OpenaiEditor:
         self.priced = hosted.price_row(settings.service, settings.model)
         key = hosted.key(key_env)
         secrets = {"Authorization": f"Bearer {key}"} if key else {}
-        self.client = Client(settings.base_url, settings, secrets, hopeless=is_quota)
+        self.client = Client(settings.base_url, settings, secrets, hopeless=_is_hopeless)
 
     async def edit(self, request: EditRequest) -> EditReply:
         form = list(fields(self.settings, request))
@@ -144,11 +152,26 @@ class OpenaiEditor:
     def _failed(self, error: RemoteError) -> EditReply:
         said = inner(error.said)
         code = str(said.get("code") or said.get("type") or "")
+        if self.settings.service == OURS:
+            return self._ended(error, code, said.get("stillme"))
         if code in _BLOCKED and error.status_code == 400:
             return _blocked(error, code, said.get("moderation_details"))
         if is_quota(error):
             return hosted.failed(error, code, Status.QUOTA)
         hosted.raise_if_hopeless(error, self.settings.service, self.settings.model, self.key_env)
+        return hosted.failed(error, code)
+
+    def _ended(self, error: RemoteError, code: str, told: Any) -> EditReply:
+        """Our own server says how an edit ended in our words; what it does not take, it takes from nobody."""
+        status = told.get("status") if isinstance(told, dict) else None
+        if status in list(Status):
+            return hosted.failed(error, code, Status(status))
+        hosted.raise_if_hopeless(error, "The server", self.settings.model, self.key_env)
+        if error.kind is Status.REJECTED:
+            raise SurroundingsError(
+                f"The server at {self.settings.base_url} does not take the edits of this audit: {error.message}",
+                "Mend the editor's settings or start the server with those that they name, then run again.",
+            )
         return hosted.failed(error, code)
 
 
@@ -162,6 +185,7 @@ def fields(settings: Settings, request: EditRequest) -> Iterator[Part]:
     values: dict[str, Any] = {"model": settings.model, "prompt": request.instruction, "n": 1}
     values |= {name: getattr(settings, name) for name in _FIELDS if getattr(settings, name) is not None}
     values |= {"seed": request.seed} if settings.sends_seed else {}
+    values |= {"control": request.control} if request.control else {}
     values |= {"response_format": "b64_json"} if settings.service not in (OPENAI, OURS) else {}
     for name, value in {**values, **settings.extra}.items():
         yield Part(name, value if isinstance(value, str) else json.dumps(value))
@@ -171,6 +195,11 @@ def is_quota(error: RemoteError) -> bool:
     """What is paid for is used up: waiting does not help."""
     said = inner(error.said)
     return error.kind is Status.QUOTA or said.get("code") in _QUOTA or said.get("type") in _QUOTA
+
+
+def _is_hopeless(error: RemoteError) -> bool:
+    """A quota, or the word of our own server, which has tried already."""
+    return is_quota(error) or "stillme" in inner(error.said)
 
 
 def inner(said: Any) -> Mapping[str, Any]:
@@ -219,8 +248,9 @@ def _told(said: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(told, dict):
         return {}
     extras = {name: hosted.picture(text) for name, text in (told.get("extras") or {}).items()}
+    settings = {"served_settings": told["settings"]} if told.get("settings") else {}
     return {
-        "made": told.get("made") or {},
+        "made": {**(told.get("made") or {}), **settings},
         "notes": {name: str(value) for name, value in (told.get("notes") or {}).items()},
         "extras": {name: content for name, content in extras.items() if content is not None},
     }

@@ -1,0 +1,59 @@
+"""Editors on tiny pipelines, as an audit prepares them, and portraits for them. python -m tests.diffusers.editing KIND FOLDER"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from stillme import heads, images
+from stillme.backends import Place, Prepared, make_again
+from stillme.editors import BACKENDS
+from stillme.protocol import builtin
+from stillme.records import EditReply, EditRequest
+
+WORDS = "Change the clothes to a doctor's white coat."
+QUICK: dict[str, dict[str, Any]] = {
+    "flux2": {"num_inference_steps": 2},
+    "qwen": {"num_inference_steps": 2, "height": 64, "width": 64},
+    "step1x": {},
+}
+
+
+def prepare(kind: str, folder: Path, **settings: Any) -> Prepared[Any]:
+    """A real backend on a tiny pipeline, on the CPU, with few steps."""
+    module = __import__(BACKENDS[kind], fromlist=["prepare"])
+    chosen = {"source": str(folder), "device": "cpu", **QUICK[kind], **settings}
+    prepared: Prepared[Any] = module.prepare(module.Settings(**chosen), Place(Path(), builtin()))
+    return prepared
+
+
+def recipe(kind: str, folder: Path, **settings: Any) -> Any:
+    """The same in a form that another process can be given."""
+    module = __import__(BACKENDS[kind], fromlist=["prepare"])
+    chosen = module.Settings(**{"source": str(folder), "device": "cpu", **QUICK[kind], **settings})
+    return partial(make_again, BACKENDS[kind], chosen, Place(Path(), builtin()))
+
+
+@lru_cache(maxsize=16)
+def portrait(key: str = "black-female-40s", width: int = 64, height: int = 64) -> bytes:
+    picture = Image.fromarray(heads.photograph(heads.load(key)))
+    return images.lossless(np.asarray(picture.resize((width, height), Image.Resampling.LANCZOS)))
+
+
+def request(seed: int = 42, words: str = WORDS, control: str = "", **portraits: Any) -> EditRequest:
+    return EditRequest("k", portrait(**portraits), words, seed, control)
+
+
+def sum_of(reply: EditReply) -> str:
+    assert reply.image is not None, reply.detail
+    return hashlib.sha256(reply.image).hexdigest()
+
+
+if __name__ == "__main__":
+    print(sum_of(prepare(sys.argv[1], Path(sys.argv[2])).make().edit(request())))

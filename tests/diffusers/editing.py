@@ -1,4 +1,7 @@
-"""Editors on tiny pipelines, as an audit prepares them, and portraits for them. python -m tests.diffusers.editing KIND FOLDER"""
+"""Editors on tiny pipelines, as an audit prepares them, and portraits for them.
+
+python -m tests.diffusers.editing KIND FOLDER… prints the sums of an edit each.
+"""
 
 from __future__ import annotations
 
@@ -56,4 +59,5 @@ def sum_of(reply: EditReply) -> str:
 
 
 if __name__ == "__main__":
-    print(sum_of(prepare(sys.argv[1], Path(sys.argv[2])).make().edit(request())))
+    for kind, folder in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+        print(kind, sum_of(prepare(kind, Path(folder)).make().edit(request())))

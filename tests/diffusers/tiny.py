@@ -152,11 +152,11 @@ def qwen(folder: Path, seed: int = 0) -> Any:
         zero_cond_t=True,
     )
     vae = AutoencoderKLQwenImage(
-        base_dim=4,
+        base_dim=2,
         z_dim=4,
-        dim_mult=[1, 1, 2, 2, 2],
-        num_res_blocks=1,
-        temperal_downsample=[False, False, True, True],
+        dim_mult=[1] * 5,
+        num_res_blocks=0,
+        temperal_downsample=[False] * 4,
         latents_mean=[0.0] * 4,
         latents_std=[1.0] * 4,
     )

@@ -5,13 +5,18 @@ BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+EDITORS_VENV ?= .venv-editors
+EDITORS_BIN := $(EDITORS_VENV)/bin
+EDITORS := $(EDITORS_VENV)/.ready
+EDITORS_PIP := $(EDITORS_BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: help demo test check lint fix bench chromium clean
+.PHONY: help demo test test-editors check lint fix bench chromium clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    a whole audit offline, from portraits to report"
 	@echo "make test    the tests"
+	@echo "make test-editors   those that need torch and Ray, on tiny pipelines, in an environment of their own"
 	@echo "make check   format, lint, types, import contracts, shape of the code, tests"
 	@echo "make fix     mend format and lint"
 	@echo "make bench   the benchmarks, side by side with their peers"
@@ -37,6 +42,21 @@ demo: $(CORE)
 test: $(DEV) chromium
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+# torch first, as a CPU build where one is offered; torchvision's PyPI builds would ask for another torch.
+$(EDITORS): pyproject.toml constraints-editors.txt
+	@test -x $(EDITORS_BIN)/python || { echo "Making $(dir $@)"; $(PYTHON) -m venv $(dir $@); }
+	@echo "Installing torch, diffusers and Ray"
+	@$(EDITORS_PIP) install --quiet --constraint constraints-editors.txt torch
+	@$(EDITORS_PIP) install --quiet --constraint constraints-editors.txt --no-deps torchvision
+	@$(EDITORS_PIP) install --quiet --constraint constraints-editors.txt --editable '.[hosted,serve,ray,stores]' \
+		diffusers transformers accelerate safetensors 'moto[server]' pytest hypothesis psutil httpx2
+	@touch $@
+
+# An environment that lacks something fails here, instead of passing with nothing tested.
+test-editors: $(EDITORS)
+	@$(EDITORS_BIN)/python -c 'import torch, diffusers, ray, moto'
+	$(EDITORS_BIN)/python -m pytest tests/diffusers tests/ray
+
 check: lint test
 
 lint: $(DEV)
@@ -60,4 +80,4 @@ chromium:
 	@tools/chromium
 
 clean:
-	rm -rf $(VENV) demo bench/out
+	rm -rf $(VENV) $(EDITORS_VENV) demo bench/out

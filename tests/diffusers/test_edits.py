@@ -96,7 +96,7 @@ def fresh(folders: dict[str, Path]) -> dict[str, str]:
     asked = [word for kind in KINDS for word in (kind, str(folders[kind]))]
     command = [sys.executable, "-m", "tests.diffusers.editing", *asked]
     out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return {kind: found for kind, found in (line.split() for line in out.splitlines())}
+    return {line.split()[0]: line.split()[1] for line in out.splitlines()}
 
 
 def test_flux2_with_its_published_steps(flux2_folder: Path) -> None:

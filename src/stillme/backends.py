@@ -75,6 +75,7 @@ class Prepared(Generic[Made]):
     dropped: Mapping[str, str] = field(default_factory=dict)  # parameter -> why it will have no effect
     needs: Mapping[str, float] = field(default_factory=dict)  # e.g. vram_gb
     price: Price | None = None  # a call, where it is not one number
+    seed: int = 0  # an editor's published one, for audits that give none
     controls: tuple[str, ...] = ()  # negative controls that an editor makes with its own parts
     derived: bool = False  # a judge whose scores are computed from measurements; it is never asked
     requires: tuple[str, ...] = ()  # packages of an extra that `make` imports

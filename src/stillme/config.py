@@ -48,7 +48,9 @@ class SourceRow(Row):
 
 
 class EditorRow(Row):
-    seed: int = 0
+    """seed: of the first edit of a portrait and prompt; without one, the editor's published seed, else 0."""
+
+    seed: int | None = None
 
 
 class JudgeRow(Row):
@@ -217,7 +219,17 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
             faults += outcome if isinstance(outcome, list) else []
     if faults:
         raise FaultsError(faults)
+    audit = _seeded(audit, prepared["editors"])
     return Config(audit, protocol, folder, **prepared, controls=_control_editors(audit, place))
+
+
+def _seeded(audit: Audit, prepared: Mapping[str, backends.Prepared[Any]]) -> Audit:
+    """Every editor with its seed spelled out."""
+    rows = [
+        row if row.seed is not None else row.model_copy(update={"seed": prepared[row.id].seed})
+        for row in audit.editors
+    ]
+    return audit.model_copy(update={"editors": tuple(rows)})
 
 
 def wanted_controls(audit: Audit, protocol: Protocol) -> list[Control]:

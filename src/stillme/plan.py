@@ -53,7 +53,7 @@ def _diagnose(
                             instruction=arm.instruction(prompt.text),
                             editor=editor.id,
                             settings=settings[editor.id],
-                            seed=editor.seed + arm.seed_offset + step,
+                            seed=(editor.seed or 0) + arm.seed_offset + step,
                         )
 
 
@@ -91,7 +91,7 @@ def _makers(audit: Audit, control: Control, makes: Mapping[str, Collection[str]]
     if control.by == "stillme":
         return [(control.id, 0)]
     able = [row for row in audit.editors if control.by == "prompt" or control.id in makes.get(row.id, ())]
-    return [(row.id, row.seed) for row in able]
+    return [(row.id, row.seed or 0) for row in able]
 
 
 def measured(

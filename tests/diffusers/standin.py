@@ -62,7 +62,6 @@ class Step1XEditPipelineV1P2:
         self.vae.to(device)
         return self
 
-    @torch.no_grad()
     def __call__(
         self,
         image: Any = None,

@@ -220,6 +220,14 @@ def test_an_audit_names_what_is_wrong_with_an_open_editor(write_audit: Write) ->
         config.load(write_audit(editors=[{"id": "flux", "kind": "flux2"}]))
 
 
+def test_without_a_seed_the_published_one_is_taken(write_audit: Write) -> None:
+    pinned = {"settings": {"revision": COMMIT}}
+    rows: list[dict[str, Any]] = [{"id": n, "kind": n, **pinned} for n in ("flux2", "qwen", "step1x")]
+    rows += [{"id": "own", "kind": "flux2", "seed": 7, **pinned}]
+    audit = config.load(write_audit(editors=rows)).audit
+    assert [row.seed for row in audit.editors] == [42, 0, 42, 7]
+
+
 def test_an_audit_with_open_editors_is_read_without_torch(write_audit: Write) -> None:
     rows = [
         {"id": name, "kind": name, "label": "x", "settings": {"revision": COMMIT}}

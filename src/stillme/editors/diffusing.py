@@ -197,6 +197,7 @@ def prepared(
         "requires": ("torch", "diffusers", "transformers", "accelerate"),
         "needs": {"vram_gb": _vram(row)} if on_gpu and _vram(row) else {},
         "most_images": made.most_images,
+        "seed": int(row.settings.get("seed", 0)),
         **more,
     }
     said["caveats"] = (*_unpinned(settled), *said.get("caveats", ()))

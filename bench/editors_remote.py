@@ -1,0 +1,188 @@
+"""Remote edits through the whole edit step, beside a bare aiohttp loop over the same server.
+
+    python -m bench.editors_remote [--edits 1000] [--latency 0.2] [--concurrency 64]
+
+A loopback server in a process of its own answers each edit after a fixed time with a picture of 64 px that no
+other edit gets, so that each is stored. Ours asks, checks, stores durably and records; the peer asks and decodes.
+The ideal is concurrency ÷ latency. Start-up and the first connection of each caller are part of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import io
+import itertools
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from stillme import design as designs
+from stillme import edit as editing
+from stillme.config import Audit, Config, settle
+from stillme.engine.local import Stop
+from stillme.ledger import Run
+from stillme.progress import Progress
+from stillme.purse import Purse
+from stillme.records import Portrait
+from stillme.strict import Document
+
+TARGET = 0.90  # of concurrency ÷ latency
+SIDE = 64
+VARIANTS = 4096
+
+
+def run(edits: int = 1000, latency: float = 0.2, concurrency: int = 64, rounds: int = 3) -> bool:
+    """Prints both rates; whether ours reached the target in its median round."""
+    ideal = concurrency / latency
+    print(f"{edits:,} edits, {latency * 1000:g} ms each, {concurrency} at a time: ideal {ideal:g} edits/s")
+    shares = []
+    with served(latency) as url:
+        for number in range(1, rounds + 1):
+            peer = bare(url, edits, concurrency) / ideal
+            mine = ours(url, edits, concurrency) / ideal
+            shares.append(mine)
+            print(f"round {number}: ours {mine:.3f} of the ideal, bare aiohttp {peer:.3f}")
+    middle = sorted(shares)[len(shares) // 2]
+    print(f"ours, median: {middle:.3f} (target {TARGET:.2f})")
+    return middle >= TARGET
+
+
+def ours(url: str, edits: int, concurrency: int) -> float:
+    """Edits a second through the edit step and a ledger on disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = audit(Path(folder), url, edits, concurrency)
+        with Run.hold(config.run, config.protocol) as held:
+            prompts = len(config.protocol.prompts.prompts)
+            design = designs.make(config, list(portraits(held, math.ceil(edits / prompts), config)))
+            designs.note(held, design)
+            started = time.perf_counter()
+            editing.edit(held, design, Progress(), Stop(), Purse(config, 0.0))
+            seconds = time.perf_counter() - started
+            made = held.query("SELECT count(DISTINCT image) FROM edit WHERE status = 'ok'")[0][0]
+    assert made == edits, f"{made} edits were made"
+    return edits / seconds
+
+
+def audit(folder: Path, url: str, edits: int, concurrency: int) -> Config:
+    settings = {"service": "other", "model": "loopback", "base_url": url, "concurrency": concurrency}
+    content = {
+        "stillme": 1,
+        "name": "bench",
+        "run": "run",
+        "sources": [{"id": "pictures", "kind": "synthetic"}],
+        "experiments": {"diagnose": {}},
+        "editors": [{"id": "remote", "kind": "openai", "settings": settings}],
+        "budgets": {"edits": edits},
+    }
+    return settle(Audit.model_validate(content), folder, Document("bench", ""))
+
+
+def portraits(held: Run, count: int, config: Config) -> Iterator[Portrait]:
+    """Small pictures; their labels are of no account here."""
+    groups = config.protocol.groups
+    labels = {dimension: groups.ids(dimension)[0] for dimension in groups.dimensions}
+    for number in range(count):
+        image = picture(number)
+        one = Portrait.of("bench", str(number), held.store(image).sha256, labels)
+        held.add_portrait(one, image).result()
+        yield one
+
+
+def bare(url: str, edits: int, concurrency: int) -> float:
+    """Edits a second of a loop that keeps nothing."""
+    image = picture(0)
+    numbers = iter(range(edits))
+
+    async def caller(session: aiohttp.ClientSession) -> None:
+        for _ in numbers:
+            form = aiohttp.FormData({"prompt": "Add glasses.", "model": "loopback"})
+            form.add_field("image", image, filename="1.png", content_type="image/png")
+            async with session.post(f"{url}/images/edits", data=form) as response:
+                base64.b64decode((await response.json())["data"][0]["b64_json"])
+
+    async def every() -> None:
+        connector = aiohttp.TCPConnector(limit=concurrency)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            await asyncio.gather(*(caller(session) for _ in range(concurrency)))
+
+    import aiohttp
+
+    started = time.perf_counter()
+    asyncio.run(every())
+    return edits / (time.perf_counter() - started)
+
+
+def picture(number: int) -> bytes:
+    """A PNG that only this number gives."""
+    pixels = np.random.default_rng(number).integers(0, 256, (SIDE, SIDE, 3), np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@contextmanager
+def served(latency: float) -> Iterator[str]:
+    """The server's address, for as long as it runs."""
+    command = [sys.executable, "-m", "bench.editors_remote", "--serve", str(latency)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        try:
+            yield child.stdout.readline().strip()
+        finally:
+            child.terminate()
+
+
+def serve(latency: float) -> None:
+    """Answers each edit after the same time with the next picture."""
+    from aiohttp import web
+
+    bodies = itertools.cycle([answer(number) for number in range(1, VARIANTS + 1)])
+
+    async def edit(request: web.Request) -> web.Response:
+        arrived = time.monotonic()
+        await request.read()
+        await asyncio.sleep(latency - (time.monotonic() - arrived))
+        return web.Response(body=next(bodies), content_type="application/json")
+
+    async def forever() -> None:
+        app = web.Application(client_max_size=1 << 26)
+        app.router.add_post("/v1/images/edits", edit)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        print(f"http://127.0.0.1:{runner.addresses[0][1]}/v1", flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(forever())
+
+
+def answer(number: int) -> bytes:
+    return b'{"created": 1, "data": [{"b64_json": "' + base64.b64encode(picture(-number % (1 << 31))) + b'"}]}'
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--edits", type=int, default=1000)
+    parser.add_argument("--latency", type=float, default=0.2)
+    parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--serve", type=float, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.serve is not None:
+        serve(chosen.serve)
+        return 0
+    return int(not run(chosen.edits, chosen.latency, chosen.concurrency, chosen.rounds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -41,7 +41,7 @@ SIDE = 64
 VARIANTS = 4096
 
 
-def run(edits: int = 1000, latency: float = 0.2, concurrency: int = 64, rounds: int = 3) -> bool:
+def measure(edits: int = 1000, latency: float = 0.2, concurrency: int = 64, rounds: int = 3) -> bool:
     """Prints both rates; whether ours reached the target in its median round."""
     ideal = concurrency / latency
     print(f"{edits:,} edits, {latency * 1000:g} ms each, {concurrency} at a time: ideal {ideal:g} edits/s")
@@ -181,7 +181,7 @@ def main() -> int:
     if chosen.serve is not None:
         serve(chosen.serve)
         return 0
-    return int(not run(chosen.edits, chosen.latency, chosen.concurrency, chosen.rounds))
+    return int(not measure(chosen.edits, chosen.latency, chosen.concurrency, chosen.rounds))
 
 
 if __name__ == "__main__":

@@ -79,7 +79,8 @@ def measurements(run: Run, design: Design, edits: pl.DataFrame) -> pl.DataFrame 
     rules = design.config.protocol.measures
     if not design.measures or rules is None:
         return None
-    chosen = edits.filter(pl.col("trial").is_in([trial.key for trial in measuring.measured(design)]))
+    trials = [trial.key for trial in measuring.measured(design)]
+    chosen = edits.filter(pl.col("trial").is_in(trials)).drop(frames.CALL)
     keys: dict[str, dict[str, str]] = {row.kind: {} for row in design.config.audit.measures}
     kinds = {row.id: row.kind for row in design.config.audit.measures}
     for trial, sitting in measuring.sittings(run, design).items():

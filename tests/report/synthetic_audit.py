@@ -21,6 +21,7 @@ from stillme.report.build import Context, Example, Party
 
 MODES: tuple[Rounding, ...] = ("half_even", "half_up", "toward_neutral")
 Chance = Callable[[str, str, str], float]  # editor, outcome, group of the main dimension -> planted rate
+Refuse = Callable[[str, str], float]  # editor, group of the main dimension -> how often it refuses
 Measure = Callable[[pl.DataFrame, pl.DataFrame], Measured]  # trials, ensemble scores -> tables of measurements
 
 
@@ -59,15 +60,20 @@ def audit(
     preset: str = "default",
     persons: Sequence[Person] | None = None,
     broken: Sequence[str] = (),
-    refused: float = 0.01,
+    refused: float | Refuse = 0.01,
     silent: float = 0.02,
     plant: bool = True,
     measure: Measure | None = None,
+    ways: Sequence[str] = ("refused",),
 ) -> Findings:
-    """Findings of an audit with the given planted rates; `broken` editors never give a picture."""
+    """Findings of an audit with the given planted rates; `broken` editors never give a picture.
+
+    `ways`: the statuses of refusals, in turn.
+    """
     protocol = builtin()
     random = np.random.default_rng(seed)
-    trials = _trials(protocol, persons or people(protocol), editors, prompts, broken, refused, random)
+    refuse = refused if callable(refused) else lambda editor, group: refused
+    trials = _trials(protocol, persons or people(protocol), editors, prompts, broken, refuse, ways, random)
     asked = _asked(protocol, trials, rates, random)
     judged = _judged(asked, silent, random)
     planted = (
@@ -84,18 +90,24 @@ def _trials(
     editors: Sequence[str],
     prompts: int,
     broken: Sequence[str],
-    refused: float,
+    refuse: Refuse,
+    ways: Sequence[str],
     random: np.random.Generator,
 ) -> pl.DataFrame:
+    by = protocol.manifest.tables.change_by_group.by
     rows = [
         {"trial": f"{e}-{p.id}-{q.id}", "editor": e, "person": p.id, "prompt": q.id, **p.labels}
         for p, q, e in product(persons, protocol.prompts.prompts[:prompts], editors)
     ]
     draws = random.random(len(rows))
     status = [
-        "refused" if r["editor"] in broken or d < refused else "ok" for r, d in zip(rows, draws, strict=True)
+        ways[n % len(ways)] if r["editor"] in broken or d < refuse(r["editor"], r[by]) else "ok"
+        for n, (r, d) in enumerate(zip(rows, draws, strict=True))
     ]
-    return pl.DataFrame(rows).with_columns(status=pl.Series(status))
+    said = {way: f"{way}_by_policy" for way in ways}
+    return pl.DataFrame(rows).with_columns(
+        status=pl.Series(status), last_status=pl.Series(status), code=pl.Series([said.get(s, "") for s in status])
+    )
 
 
 def _asked(protocol: Protocol, trials: pl.DataFrame, rates: Chance, random: np.random.Generator) -> pl.DataFrame:
@@ -143,7 +155,7 @@ def _judged(asked: pl.DataFrame, silent: float, random: np.random.Generator) -> 
 
 def _ensemble(judged: pl.DataFrame, asked: pl.DataFrame, mode: Rounding) -> pl.DataFrame:
     combined = combine(judged, mode).drop("neutral")
-    facts = asked.drop("outcome", "planted", "true", "neutral", "status")
+    facts = asked.drop("outcome", "planted", "true", "neutral", "status", "last_status", "code")
     return facts.join(combined, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
 
 

@@ -51,7 +51,9 @@ def scores() -> pl.DataFrame:
 def findings(preset: str) -> Findings:
     frame = scores()
     judged = frame.select("trial", "axis", "score", judge=pl.lit("one"), rank=pl.lit(0))
-    edits = frame.filter(axis="race_drift").with_columns(status=pl.lit("ok"))
+    edits = frame.filter(axis="race_drift").with_columns(
+        status=pl.lit("ok"), last_status=pl.lit("ok"), code=pl.lit(""), prompt=pl.lit(next(iter(builtin().prompt)))
+    )
     return analyse(dict.fromkeys(MODES, frame), judged, edits, builtin(), preset)
 
 

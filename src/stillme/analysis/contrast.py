@@ -20,6 +20,7 @@ from stillme.analysis.intervals import LEVEL
 from stillme.analysis.rates import per_person
 
 DRAWS = 9_999  # permutations: p is known to about 0.0001
+TIE = 1e-9  # sums of shares that differ by less are equal
 FEWEST_PERSONS = 3  # below this a group says nothing about how persons differ
 
 
@@ -57,17 +58,17 @@ def permutation_p(
     if min(int(chosen.sum()), int((~chosen).sum())) < FEWEST_PERSONS:
         return None
     chance = np.random.default_rng(seed)
-    sums, movable = np.zeros(draws), False
+    sums, expected, movable = np.zeros(draws), 0.0, False
     for stratum in np.unique(groups):
         inside, count = values[groups == stratum], int(chosen[groups == stratum].sum())
         order = np.argsort(chance.random((draws, len(inside))), axis=1)[:, :count]
         sums += inside[order].sum(axis=1)
+        expected += count * float(inside.mean())  # exact: the draws' own mean would decide ties by chance
         movable |= 0 < count < len(inside)
     if not movable:
         return None
-    expected = sums.mean()
     observed = abs(values[chosen].sum() - expected)
-    return float((1 + (np.abs(sums - expected) >= observed - 1e-12).sum()) / (draws + 1))
+    return float((1 + (np.abs(sums - expected) >= observed - TIE).sum()) / (draws + 1))
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:

@@ -13,6 +13,7 @@ from stillme.analysis.disparity import max_minus_min
 from stillme.analysis.measured import Measured
 from stillme.analysis.outcomes import mark
 from stillme.analysis.rates import rates
+from stillme.analysis.refusals import Refusals, refusals
 from stillme.protocol import Protocol
 
 
@@ -26,6 +27,7 @@ class Findings:
     contrasts: pl.DataFrame  # editor × outcome: everyone else minus the reference group
     rounding: pl.DataFrame  # mode × outcome × editor
     statuses: pl.DataFrame  # editor × group × status: how many edits ended how
+    refusals: Refusals  # who was refused an edit
     agreement: pl.DataFrame  # axis
     planted: pl.DataFrame | None  # outcome × editor × group: the planted rate beside the estimate
     measured: Measured | None = None  # what instruments read; None where nothing was measured
@@ -41,7 +43,7 @@ def analyse(
     measured: Measured | None = None,
 ) -> Findings:
     """`scores`: rounding mode -> ensemble scores (trial × axis); `judged`: every judge's own scores;
-    `edits`: one row a trial with its status, without controls; `planted`: trial × outcome with the planted
+    `edits`: one row a trial with how it ended, without controls; `planted`: trial × outcome with the planted
     probability; `measured`: the tables of the measurements, passed on as they are."""
     outcomes = protocol.rubrics.outcomes
     marked = {mode: mark(frame, outcomes) for mode, frame in scores.items()}
@@ -58,6 +60,7 @@ def analyse(
         contrasts=contrasts(main, protocol.manifest.tables.contrasts, dimension, reference[dimension], strata),
         rounding=_under_each_rounding(marked),
         statuses=edits.group_by("editor", by, "status", maintain_order=True).len("edits"),
+        refusals=refusals(edits, protocol),
         agreement=agreement(judged),
         planted=None if planted is None else beside_planted(main, planted, by),
         measured=measured,

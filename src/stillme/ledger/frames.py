@@ -17,6 +17,8 @@ from stillme.records import Portrait, Status, Trial
 
 CONTROL = "control"  # the category of negative controls: edits that ask for nothing
 
+CALL = ("last_status", "code", "stage")  # columns of `edits` that tell of the call, not of the edit
+
 COLUMNS: dict[str, str] = {
     "trial": "key of the trial: the hash of everything that it depends on",
     "edit": "key of the edit that the trial needs; trials that need the same edit share it",
@@ -49,7 +51,9 @@ COLUMNS: dict[str, str] = {
     "seconds": "how long it took",
     "cost_usd": "what it cost",
     "detail": "what the other side said",
-    "code": "its own word for how the call ended, verbatim; empty where there is none",
+    "code": "its own word for how the call (of an edit: the newest) ended, verbatim; empty where there is none",
+    "last_status": "how the newest call for it ended; differs from status while the edit is to be tried again",
+    "stage": "where a refusal happened: input, output, or model (its own words); empty where nothing was refused",
     "request_id": "its own name of the call, to ask it about",
     "quantity": "what was planted",
     "value": "its planted value",
@@ -64,9 +68,26 @@ def edits(run: Run, protocol: Protocol, trials: Sequence[Trial], portraits: Sequ
         _people(protocol, portraits), on="person", how="left", validate="m:1"
     )
     rows = run.query("SELECT key, status, image FROM edit")
-    done = pl.DataFrame(rows, schema={"edit": pl.String, "status": pl.String, "image": pl.String}, orient="row")
+    done = pl.DataFrame(rows, schema=dict.fromkeys(("edit", "status", "image"), pl.String), orient="row")
     joined = planned.join(done, on="edit", how="left", validate="m:1", maintain_order="left")
-    return joined.with_columns(pl.col("status").fill_null(Status.PENDING.value))
+    said = joined.join(_last_calls(run), on="edit", how="left", validate="m:1", maintain_order="left")
+    status = pl.col("status").fill_null(Status.PENDING.value)
+    return said.with_columns(status).with_columns(
+        pl.col("last_status").fill_null(""), pl.col("code").fill_null(""), stage=_stage()
+    )
+
+
+def _last_calls(run: Run) -> pl.DataFrame:
+    """Of everything that was asked for: how the newest call ended, and the other side's own word for it."""
+    newest = "SELECT max(id) FROM attempt GROUP BY subject"
+    rows = run.query(f"SELECT subject, status, code FROM attempt WHERE id IN ({newest})")
+    schema: dict[str, Any] = dict.fromkeys(("edit", "last_status", "code"), pl.String)
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _stage() -> pl.Expr:
+    stages = {status.value: status.stage for status in Status}
+    return pl.col("status").replace_strict(stages, return_dtype=pl.String)
 
 
 def _planned(protocol: Protocol, trials: Sequence[Trial]) -> pl.DataFrame:
@@ -101,7 +122,7 @@ def asked(protocol: Protocol, trials: pl.DataFrame) -> pl.DataFrame:
     ]
     schema: dict[str, Any] = {"prompt": pl.String, "axis": pl.String, "neutral": pl.Int64, "requested": pl.Boolean}
     axes = pl.DataFrame(pairs, schema=schema, orient="row")
-    keep = trials.rename({"status": "edit_status"}).drop("image", "source_image")
+    keep = trials.rename({"status": "edit_status"}).drop("image", "source_image", *CALL)
     return keep.join(axes, on="prompt", how="inner", maintain_order="left_right")
 
 

@@ -30,6 +30,7 @@ from stillme.report.sections import (
     outcomes,
     planted,
     provenance,
+    refusals,
     rounding,
     summary,
 )
@@ -39,6 +40,7 @@ __all__ = ["Context", "Example", "Party", "build"]
 Make = Callable[[Findings, Context], Section]
 _SECTIONS: tuple[Make, ...] = (
     summary.build,
+    refusals.build,
     outcomes.build,
     groups.build,
     contrasts.build,

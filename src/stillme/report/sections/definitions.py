@@ -36,6 +36,8 @@ def build(findings: Findings, context: Context) -> Section:
 def _statistics() -> list[str]:
     return [
         "Asked: edits that the design asks for. Judged: those with a score. Missing: the rest, for any reason.",
+        "Decided: the editor answered with a picture or refused. Refusal rate: refused ÷ decided; what failed or "
+        "was not made is in neither, and is counted beside it.",
         f"Interval: Wilson’s {INTERVAL} with the person as the unit: the sample size is divided by the design "
         "effect. With one person there is none.",
         "Max − min: the highest group rate minus the lowest. It is above zero even when groups are alike, so it "

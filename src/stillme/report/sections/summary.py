@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillme.analysis.findings import Findings
-from stillme.report import sentences
+from stillme.report import refusals, sentences
 from stillme.report.blocks import Block, Section
 from stillme.report.context import Context
 from stillme.report.figures import colour, shape
@@ -28,6 +28,8 @@ class Summary(Block):
     audited: tuple[str, ...]
     found: tuple[Entry, ...]
     quiet: str
+    refused: tuple[str, ...]  # differences in refusals that were shown
+    refusals: tuple[str, ...]
     how_sure: tuple[str, ...]
     missing: tuple[str, ...]
 
@@ -39,6 +41,7 @@ def build(findings: Findings, context: Context) -> Section:
         sentences.audited(context),
         tuple(Entry(one, shape(place), colour(place)) for place, one in enumerate(found) if one not in quiet),
         sentences.nothing_shown(quiet),
+        *refusals.on_the_first_screen(findings, context),
         sentences.how_sure(findings, context),
         sentences.missing(findings, context),
     )

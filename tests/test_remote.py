@@ -24,6 +24,7 @@ from stillme.remote import (
     Pace,
     Part,
     RemoteError,
+    Try,
     asked_to_wait,
     meaning,
 )
@@ -83,6 +84,39 @@ def test_a_form_is_sent_whole_in_every_attempt() -> None:
     assert len(answer.attempts) == 2
     for seen in server.seen:
         assert seen.form == {"word": [" "], "file": [content, b"b"]}
+
+
+def test_any_word_and_any_file_arrive_as_they_are() -> None:
+    words = ["", " ", "--", "a\r\nb", "--boundary--\r\n", 'say "hi"', "né 🙂", "\u2028"]
+    files = [b"", b"\r\n--", bytes(range(256)), b"\r\n\r\n" * 9]
+    form = [Part(f"w{n}", word) for n, word in enumerate(words)]
+    form += [Part("file", content, f'"{n}".bin', "image/png") for n, content in enumerate(files)]
+    with Server(says(200, {})) as server:
+        ask(server, Call("POST", "x", form=form))
+    assert [server.seen[0].word(f"w{n}") for n in range(len(words))] == words
+    assert server.seen[0].form["file"] == files
+
+
+def test_questions_that_do_not_count_are_not_held_back() -> None:
+    async def many(server: Server) -> None:
+        client = Client(server.url, Limits(**QUICK, requests_per_minute=0.001))
+        for _ in range(5):
+            await client.call(Call("GET", "x", paced=False))
+        await client.close()
+
+    with Server(says(200, {})) as server:
+        asyncio.run(asyncio.wait_for(many(server), 30))
+    assert len(server.seen) == 5
+
+
+def test_a_service_that_asks_for_no_wait_is_not_hammered() -> None:
+    client = Client("https://service.example/v1", Limits(backoff_s=2))
+    error = RemoteError(Status.RATE_LIMITED, "busy", 429, True, after=0.0)
+    pauses = []
+    for _ in range(7):
+        error.attempts += (Try(Status.RATE_LIMITED, 429, 0.1),)
+        pauses.append(client._pause(error))
+    assert pauses == [2, 4, 8, 16, 32, 60, 60]
 
 
 def test_a_large_body_of_json_arrives() -> None:

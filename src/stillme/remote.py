@@ -75,7 +75,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Call:
-    """What is asked. `url`: a path under the base, or a whole address. `keyless`: without the secret headers."""
+    """What is asked. `url`: a path under the base, or a whole address.
+
+    `keyless`: without the secret headers. `paced`: whether it counts for the rate limit.
+    """
 
     method: str
     url: str
@@ -83,6 +86,7 @@ class Call:
     form: Sequence[Part] = field(default=(), repr=False)
     accepts: tuple[str, ...] = (JSON,)  # media types, or their beginnings
     keyless: bool = False
+    paced: bool = True
 
 
 @dataclass(frozen=True)
@@ -189,9 +193,9 @@ class Client:
         return error.retryable and len(error.attempts) < self.limits.attempts and not self._hopeless(error)
 
     def _pause(self, error: RemoteError) -> float:
-        """As long as the other side asks for; else twice as long after every attempt."""
+        """Twice as long after every attempt, and at least as long as the other side asks for."""
         grown = self.limits.backoff_s * 2.0 ** (len(error.attempts) - 1)
-        return min(LONGEST_BACKOFF, grown) if error.after is None else error.after
+        return max(min(LONGEST_BACKOFF, grown), error.after or 0.0)
 
     def _jittered(self, seconds: float) -> float:
         """Callers that failed together do not come back together, and none before it may."""
@@ -202,7 +206,7 @@ class Client:
         cuts = await self.gate.enter()
         outcome: int | None = None
         try:
-            await self._turn()
+            await self._turn(call)
             started = time.monotonic()
             left = self.limits.deadline_s if ends is None else max(0.001, ends - started)
             result = await self._attempt(call, sent, min(self.limits.timeout_s, left))
@@ -214,8 +218,8 @@ class Client:
             await self.gate.leave(cuts, outcome)
         return result, started
 
-    async def _turn(self) -> None:
-        await asyncio.sleep(self._pace.reserve())
+    async def _turn(self, call: Call) -> None:
+        await asyncio.sleep(self._pace.reserve() if call.paced else 0)
         while (left := self._resting - time.monotonic()) > 0:
             await asyncio.sleep(self._jittered(left))
 

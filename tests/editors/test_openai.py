@@ -113,6 +113,11 @@ def test_a_refusal_is_data_and_asked_for_once(stage: str, status: Status) -> Non
     assert len(server.seen) == 1
 
 
+def test_a_refusal_stays_one_under_another_status() -> None:
+    with Server(openai_error(403, "content_policy_violation", "invalid_request_error", "no")) as server:
+        assert edit(server).status is Status.INPUT_BLOCKED
+
+
 def test_a_refusal_of_unknown_stage_says_so() -> None:
     with Server(openai_blocked(None)) as server:
         reply = edit(server)

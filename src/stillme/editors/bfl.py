@@ -29,6 +29,7 @@ MOST_IN_FLIGHT = 24  # edits that the service takes from one customer at a time
 USD_A_CREDIT = 0.01
 _BLOCKED = {"Request Moderated": Status.INPUT_BLOCKED, "Content Moderated": Status.OUTPUT_BLOCKED}
 _POLICY = "content_policy_violation"
+_FILES = ("image/", "application/octet-stream", "binary/octet-stream")  # what came is looked at later
 _WAITING = ("Pending", "Queued", "Processing", "Reasoning", "Preparing", "Generating")
 
 
@@ -119,7 +120,7 @@ class BflEditor:
         """What the service says once the edit has ended; None if that takes too long."""
         ends = time.monotonic() + self.settings.deadline_s
         while time.monotonic() < ends:
-            answer = await self.client.call(Call("GET", url))
+            answer = await self.client.call(Call("GET", url, paced=False))
             said = answer.json if isinstance(answer.json, dict) else {}
             if said.get("status") not in _WAITING:
                 return said
@@ -128,7 +129,7 @@ class BflEditor:
 
     async def _fetch(self, link: str) -> bytes:
         """The picture, without the key: the link is signed."""
-        return (await self.client.call(Call("GET", link, accepts=("image/",), keyless=True))).body
+        return (await self.client.call(Call("GET", link, accepts=_FILES, keyless=True, paced=False))).body
 
     def _cost(self, *told: Mapping[str, Any]) -> float:
         """Credits that the service says it took; else what is expected."""

@@ -154,7 +154,7 @@ class OpenaiEditor:
         code = str(said.get("code") or said.get("type") or "")
         if self.settings.service == OURS:
             return self._ended(error, code, said.get("stillme"))
-        if code in _BLOCKED and error.status_code == 400:
+        if code in _BLOCKED and 400 <= error.status_code < 500:
             return _blocked(error, code, said.get("moderation_details"))
         if is_quota(error):
             return hosted.failed(error, code, Status.QUOTA)

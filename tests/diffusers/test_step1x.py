@@ -103,8 +103,10 @@ def test_served_it_gives_the_same_picture_notes_and_extras(server: dict[str, Any
     assert (there.image, there.extras) == (here.image, here.extras)
     assert here.notes.items() <= there.notes.items()
     assert here.made.items() <= there.made.items()
-    other = asyncio.run(_edited({**server, "extra": {"num_inference_steps": 50}}, request()))
-    assert other.status is Status.REJECTED and "started with 28" in other.detail
+    with pytest.raises(SurroundingsError, match="started with 28"):
+        asyncio.run(_edited({**server, "extra": {"num_inference_steps": 50}}, request()))
+    broken = EditRequest("k", b"no picture", "words", 1)
+    assert asyncio.run(_edited(server, broken)).status is Status.REJECTED
 
 
 async def _edited(settings: dict[str, Any], asked: EditRequest) -> EditReply:

@@ -10,11 +10,13 @@ import pytest
 import yaml
 
 from stillme import config as configs
+from stillme import heads, images
 from stillme.config import Config
 from stillme.editors import hosted
 from stillme.errors import SurroundingsError
 from stillme.records import Status
 from stillme.remote import RemoteError, Try
+from tests.editors.providers import png
 
 Load = Callable[..., Config]
 PAGE = Path(__file__).parents[2] / "docs/hosted-editors.md"
@@ -80,3 +82,11 @@ def test_a_failure_keeps_the_providers_code_and_says_how_often_it_was_tried() ->
     assert (reply.code, reply.request_id, reply.detail) == ("500", "r", "boom (after 3 attempts)")
     assert reply.notes == {"earlier_attempts": "1 × rate limited 429, 1 × network"}
     assert hosted.failed(error, "overloaded").code == "overloaded"
+
+
+def test_pictures_are_sent_as_what_they_are() -> None:
+    picture = heads.photograph(heads.load(heads.keys()[0]))
+    assert hosted.media_type(images.encode(picture)) == "image/jpeg"
+    assert hosted.media_type(png()) == "image/png"
+    assert hosted.media_type(images.thumbnail(png(), 8)) == "image/webp"
+    assert hosted.media_type(b"<html>") == "application/octet-stream"

@@ -1,3 +1,3 @@
 """A backend whose extra is missing."""
 
-import torch  # type: ignore[import-not-found]  # noqa: F401
+import torch  # noqa: F401

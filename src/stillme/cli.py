@@ -250,7 +250,9 @@ def editors_serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8430,
 ) -> None:
     """Serve one editor of an audit over HTTP, in the form of OpenAI's image edits."""
-    from stillme import config
+    from stillme import backends, config
+
+    backends.require_packages(("starlette", "uvicorn", "python_multipart"), "Serving an editor")
     from stillme.editors import serving
 
     serving.serve(config.load(file), row, host, port)

@@ -281,3 +281,26 @@ def test_a_report_can_be_made_from_the_run_alone(finished: Path, tmp_path: Path)
     (tmp_path / "elsewhere/report.html").unlink()
     path = pipeline.report_again(tmp_path / "elsewhere", Progress())
     assert path.read_bytes() == (finished / "run/report.html").read_bytes()
+
+
+def test_exported_edits_say_where_they_were_refused_and_in_whose_words(load_audit: Load, tmp_path: Path) -> None:
+    replies = [
+        EditReply(Status.INPUT_BLOCKED, code="moderation_blocked", request_id="req_1"),
+        EditReply(Status.TIMEOUT, code="deadline"),
+        fine(),
+    ]
+    config = few(load_audit, Editor(replies), Judge(threes))
+    with pytest.raises(IncompleteError):
+        pipeline.run(config, Progress())
+    pipeline.export(config.run, tmp_path / "tables", "parquet")
+    edits = pl.read_parquet(tmp_path / "tables/edits.parquet").select("status", "last_status", "stage", "code")
+    assert edits.rows() == [
+        ("input_blocked", "input_blocked", "input", "moderation_blocked"),
+        ("pending", "timeout", "", "deadline"),
+        ("ok", "ok", "", ""),
+    ]
+    page = (tmp_path / "tables/columns.md").read_text()
+    assert "| stage | String | where a refusal happened" in page and "| code |" in page
+    assert "stage" not in pl.read_parquet(tmp_path / "tables/scores.parquet").columns
+    report = (config.run / "report.html").read_text()
+    assert "moderation_blocked" in report and "refused on the way in" in report

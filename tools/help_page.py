@@ -14,12 +14,13 @@ from pathlib import Path
 PAGE = Path(__file__).parent.parent / "docs/commands.md"
 COMMANDS = ("", "demo", "init", "check", "run", "status", "export", "report", "measure")
 SOURCES = ("sources", *(f"sources {word}" for word in ("init", "sample", "screen", "select", "status", "export")))
+EDITORS = ("editors", "editors serve")
 HEAD = "# Commands\n\nMade from `stillme --help` by `python tools/help_page.py --write`.\n"
 
 
 def page() -> str:
     parts = [HEAD]
-    for command in (*COMMANDS, *SOURCES):
+    for command in (*COMMANDS, *SOURCES, *EDITORS):
         name = f"stillme {command}".strip()
         parts.append(f"## {name}\n\n```text\n{help_of(command)}\n```\n")
     return "\n".join(parts)

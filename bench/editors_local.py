@@ -2,8 +2,9 @@
 
 The loop does what a script does: opens the portrait, calls the pipeline, saves a PNG. Ours also checks the
 picture, stores it by its hash, flushed to disk, and commits the edit with its attempt. Both have one thread and a
-process of their own. They take turns; a turn's figure is the median time from the start of an edit to the start of
-the next, without the first, so that loading counts for neither. Pictures must be the same, bit by bit.
+process of their own, and they take turns. The figure is the time from the start of an edit to the start of the
+next, without the first, so that loading counts for neither; the shortest of all, as every edit computes the same
+and other work on the machine only adds. Pictures must be the same, bit by bit.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from stillme.ledger.run import LEDGER
 from stillme.protocol import builtin
 
 ROOT = Path(__file__).parent.parent
-TURNS, STEPS, PROMPTS = 5, 20, 2
+TURNS, STEPS, PROMPTS = 3, 20, 2
 TARGET = 1.03
 SEED = 42
 GROUPED = ("race", "gender", "age")  # as the names of heads spell it
@@ -63,35 +64,43 @@ def measure() -> bool:
         folder = Path(name)
         _python("-m", "tests.diffusers.tiny", str(folder / "tiny"))
         turns = [_turn(folder / str(turn), folder / "tiny/flux2") for turn in range(TURNS)]
-    for number, (ours, bare) in enumerate(turns, 1):
-        print(f"turn {number}: ours {ours:.4f} s an edit, bare loop {bare:.4f} s, ratio {ours / bare:.4f}")
-    ratio = statistics.median(ours / bare for ours, bare in turns)
+    for number, (ours, bare, between) in enumerate(turns, 1):
+        print(
+            f"turn {number}: ours {min(ours):.4f} s an edit (median {statistics.median(ours):.4f}), bare loop "
+            f"{min(bare):.4f} s (median {statistics.median(bare):.4f}); ours between two edits: {between * 1e3:.1f} ms"
+        )
+    ratio = min(min(ours) for ours, _, _ in turns) / min(min(bare) for _, bare, _ in turns)
     said = "met" if ratio <= TARGET else "missed"
-    print(f"local: overhead ratio {ratio:.4f} (median of {TURNS} turns); target at most {TARGET}: {said}")
+    print(f"local: overhead ratio {ratio:.4f}; target at most {TARGET}: {said}")
     return ratio <= TARGET
 
 
-def _turn(folder: Path, weights: Path) -> tuple[float, float]:
+Turn = tuple[list[float], list[float], float]  # seconds a cycle, ours and bare; what ours takes between two edits
+
+
+def _turn(folder: Path, weights: Path) -> Turn:
     folder.mkdir()
-    ours = _ours(folder, weights)
-    tasks = _tasks(folder)
+    ours, between = _ours(folder, weights)
+    made = _tasks(folder)
     starts = json.loads(_python("-c", BARE, str(weights), str(folder / "tasks.json"), str(folder)))
-    _require_same(folder, tasks)
-    return ours, _between(starts)
+    _require_same(folder, made)
+    return ours, _cycles(starts), between
 
 
-def _ours(folder: Path, weights: Path) -> float:
+def _ours(folder: Path, weights: Path) -> tuple[list[float], float]:
     audit = folder / "audit.yaml"
     audit.write_text(yaml.safe_dump(_audit(weights)), encoding="utf-8")
     _python("-m", "stillme", "run", str(audit))
     with closing(sqlite3.connect(folder / "run" / LEDGER)) as connection:
-        rows = connection.execute("SELECT started, status FROM attempt ORDER BY id").fetchall()
-    assert all(status == "ok" for _, status in rows), rows
-    return _between([datetime.fromisoformat(started).timestamp() for started, _ in rows])
+        rows = connection.execute("SELECT started, seconds, status FROM attempt ORDER BY id").fetchall()
+    assert all(status == "ok" for _, _, status in rows), rows
+    starts = [datetime.fromisoformat(started).timestamp() for started, _, _ in rows]
+    between = [later - start - row[1] for (start, later), row in zip(pairwise(starts), rows, strict=False)]
+    return _cycles(starts), statistics.median(between)
 
 
-def _between(starts: list[float]) -> float:
-    return statistics.median(later - start for start, later in pairwise(starts[1:]))
+def _cycles(starts: list[float]) -> list[float]:
+    return [later - start for start, later in pairwise(starts[1:])]
 
 
 def _audit(weights: Path) -> dict[str, Any]:

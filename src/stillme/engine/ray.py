@@ -73,7 +73,7 @@ def _ray() -> Any:
             "Install it with: pip install 'stillme[ray]'",
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # an audit is nobody else's business
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what will change in Ray
     return importlib.import_module("ray")
 
 

@@ -187,3 +187,25 @@ def test_exports_have_described_columns(
     scores = pl.read_parquet(tmp_path / "t/scores.parquet")
     assert scores.height == 8 * 5 + 8 * 5 + 8 * 6, "V-03 is asked on one axis more"
     assert call(capsys, "export", finished / "run", "--format", "xlsx")[0] == 2
+
+
+def test_max_cost_takes_the_place_of_the_files_budget(
+    write_audit: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    editors = [{"id": "even", "kind": "planted", "settings": {"truth": "even", "price_usd": 0.10}}]
+    path = write_audit(editors=editors, budgets={"cost_usd": 100})
+    code, _, err = call(capsys, "run", path, "--max-cost", "0.35")
+    assert code == 4 and "the budget of 0.35 USD is reached (0.30 USD spent, a call may cost 0.10)" in err
+    assert call(capsys, "run", path, "--max-cost", "-1")[0] == 2
+
+
+def test_an_engine_that_does_not_exist_is_named(write_audit: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "run", write_audit(), "--engine", "rya")
+    assert code == 2 and "engine.kind" in err and "Traceback" not in err
+
+
+def test_serving_an_editor_that_the_file_does_not_have(
+    write_audit: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = call(capsys, "editors", "serve", write_audit(), "nobody")
+    assert code in (2, 3) and "Traceback" not in err and "bug" not in err

@@ -247,7 +247,7 @@ def editors_serve(
     file: AuditFile,
     row: Annotated[str, typer.Argument(metavar="ROW", help="The id of the editor in that file.")],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8430,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8100,
 ) -> None:
     """Serve one editor of an audit over HTTP, in the form of OpenAI's image edits."""
     from stillme import backends, config

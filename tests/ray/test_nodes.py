@@ -1,8 +1,10 @@
-"""A cluster of two nodes, reached by its address; one of them is lost while the run is at work."""
+"""Runs on clusters that are not the tests' own: a lost node, Ctrl-C."""
 
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from stillme.ledger.run import LEDGER
@@ -48,16 +51,20 @@ def recorded(run: Path) -> int:
         return 0
 
 
+def wait_for(process: subprocess.Popen[bytes], run: Path, edits: int) -> None:
+    limit = time.monotonic() + 120
+    while process.poll() is None and recorded(run) < edits and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert process.poll() is None
+
+
 @pytest.mark.slow
 def test_a_lost_node_costs_no_edit(nodes: Any, tmp_path: Path) -> None:
     dump_audit(tmp_path / "here.yaml", run="here", **{**WORK, "engine": {"kind": "local"}})
     dump_audit(tmp_path / "away.yaml", run="away", **WORK)
     command = [sys.executable, "-m", "stillme", "run", str(tmp_path / "away.yaml"), "--address", nodes.address]
     process = subprocess.Popen([*command, "--engine", "ray"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    limit = time.monotonic() + 120
-    while process.poll() is None and recorded(tmp_path / "away") < 20 and time.monotonic() < limit:
-        time.sleep(0.02)
-    assert process.poll() is None
+    wait_for(process, tmp_path / "away", 20)
     nodes.remove_node(next(iter(nodes.worker_nodes)), allow_graceful=False)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors.decode()
@@ -65,3 +72,19 @@ def test_a_lost_node_costs_no_edit(nodes: Any, tmp_path: Path) -> None:
     here, away = audits.rows(tmp_path / "here"), audits.rows(tmp_path / "away")
     assert {**away, "making": [], "circumstances": []} == {**here, "making": [], "circumstances": []}
     assert len(away["edit"]) == len(away["attempt"]) == 84
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_is_done_and_ends_the_cluster_of_this_machine(tmp_path: Path) -> None:
+    dump_audit(tmp_path / "audit.yaml", **WORK)
+    command = [sys.executable, "-m", "stillme", "run", str(tmp_path / "audit.yaml")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    wait_for(process, tmp_path / "run", 10)
+    family = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everyone
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130 and b"Everything done is kept" in errors
+    assert 10 <= recorded(tmp_path / "run") < 84
+    assert {row[1] for row in audits.rows(tmp_path / "run")["attempt"]} == {"ok"}
+    _, alive = psutil.wait_procs(family, timeout=60)
+    assert alive == []

@@ -101,6 +101,7 @@ def picture(text: object) -> bytes | None:
         return None
 
 
+@lru_cache(maxsize=16)  # a portrait is asked about for each of its prompts
 def media_type(content: bytes) -> str:
     return images.media_type(content) or "application/octet-stream"
 

@@ -7,12 +7,15 @@ is what a crash can cost besides the calls that were under way.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Generic, TypeVar
 
-from stillme.engine.local import IN_FLIGHT, Stop
+from stillme.engine.local import IN_FLIGHT, INTERRUPTED, Stop
 
 Item = TypeVar("Item")
 Reply = TypeVar("Reply")
@@ -32,7 +35,10 @@ def wait(
 
     `opened` gives the function to ask with, on the loop that it will be used on; `record` may block.
     """
-    asyncio.run(_Crew(iter(items), record, stop).run(opened, concurrency))
+    try:
+        asyncio.run(_Crew(iter(items), record, stop).run(opened, concurrency))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 class _Crew(Generic[Item, Reply]):
@@ -48,17 +54,34 @@ class _Crew(Generic[Item, Reply]):
     async def run(
         self, opened: Callable[[], AbstractAsyncContextManager[Ask[Item, Reply]]], concurrency: int
     ) -> None:
-        self._places = asyncio.Semaphore(IN_FLIGHT)
+        self._loop, self._places = asyncio.get_running_loop(), asyncio.Semaphore(IN_FLIGHT)
+        self._listen()
         try:
-            async with opened() as ask, asyncio.TaskGroup() as group:
-                for _ in range(concurrency):
-                    group.create_task(self._call(ask, group))
+            async with opened() as ask:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(concurrency):
+                        group.create_task(self._call(ask))
+                for _ in range(IN_FLIGHT):  # every place free: every result is recorded
+                    await self._places.acquire()
         finally:
             self._pool.shutdown()
         if self._failure is not None:
             raise self._failure
 
-    async def _call(self, ask: Ask[Item, Reply], group: asyncio.TaskGroup) -> None:
+    def _listen(self) -> None:
+        """After Ctrl-C what is under way ends and is recorded: it may be paid for. A second one leaves at once."""
+        whole, earlier = asyncio.current_task(), itertools.count()
+
+        def interrupt() -> None:
+            self._stop.set(INTERRUPTED)
+            if next(earlier) and whole is not None:
+                whole.cancel()
+
+        if threading.current_thread() is threading.main_thread():
+            with suppress(NotImplementedError):  # Windows: there the first one leaves at once
+                self._loop.add_signal_handler(signal.SIGINT, interrupt)
+
+    async def _call(self, ask: Ask[Item, Reply]) -> None:
         async for item in self._taken():
             try:
                 reply = await ask(item)
@@ -66,7 +89,7 @@ class _Crew(Generic[Item, Reply]):
                 self._fail(error)
                 return
             await self._places.acquire()
-            group.create_task(self._keep(item, reply))
+            self._pool.submit(self._keep, item, reply)
 
     async def _taken(self) -> AsyncIterator[Item]:
         while not self._stop:
@@ -75,15 +98,22 @@ class _Crew(Generic[Item, Reply]):
                 return
             yield item
 
-    async def _keep(self, item: Item, reply: Reply) -> None:
-        """Recorded, and on disk, before its place is free again."""
+    def _keep(self, item: Item, reply: Reply) -> None:
+        """In a recorder's thread. One word to the loop a result: each costs it a turn."""
         try:
-            loop = asyncio.get_running_loop()
-            await asyncio.wrap_future(await loop.run_in_executor(self._pool, self._record, item, reply))
+            self._record(item, reply).add_done_callback(self._kept)
         except Exception as error:
-            self._fail(error)
-        finally:
-            self._places.release()
+            self._loop.call_soon_threadsafe(self._free, error)
+
+    def _kept(self, committed: Future[None]) -> None:
+        with suppress(RuntimeError):  # a second Ctrl-C has ended the loop; what is committed stays so
+            self._loop.call_soon_threadsafe(self._free, committed.exception())
+
+    def _free(self, failure: BaseException | None) -> None:
+        """Recorded, and on disk, before its place is free again."""
+        if failure is not None:
+            self._fail(failure)
+        self._places.release()
 
     def _fail(self, error: BaseException) -> None:
         """What is under way ends and is recorded; nothing new is taken."""

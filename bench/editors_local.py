@@ -109,9 +109,9 @@ def measure() -> bool:
         folder = Path(name)
         _python("-m", "tests.diffusers.tiny", str(folder / "tiny"))
         turns = [_turn(folder / str(turn), folder / "tiny/flux2") for turn in range(TURNS)]
-    for number, (ours, bare) in enumerate(turns, 1):
-        print(f"turn {number}: ours {ours}; bare loop {bare}")
-    shortest = min(min(one.call) for turn in turns for one in turn)
+    for number, (one, other) in enumerate(turns, 1):
+        print(f"turn {number}: ours {one}; bare loop {other}")
+    shortest = min(min(side.call) for turn in turns for side in turn)
     ours, bare = (statistics.median(turn[side].added for turn in turns) for side in (0, 1))
     ratio = (shortest + ours) / (shortest + bare)
     said = "met" if ratio <= TARGET else "missed"

@@ -219,7 +219,9 @@ class Client:
         return result, started
 
     async def _turn(self, call: Call) -> None:
-        await asyncio.sleep(self._pace.reserve() if call.paced else 0)
+        away = self._pace.reserve() if call.paced else 0.0
+        if away:
+            await asyncio.sleep(away)
         while (left := self._resting - time.monotonic()) > 0:
             await asyncio.sleep(self._jittered(left))
 

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from itertools import groupby
 from typing import TypeVar
 
@@ -46,7 +47,7 @@ def work(
     `together`: neighbours with the same value stay on one thread, where its caches are warm.
     """
     crew = _Crew(_chunks(items, together), do, stop)
-    workers = [threading.Thread(target=crew.run, name=f"worker-{n}", daemon=True) for n in range(threads)]
+    workers = [_Worker(crew.run, f"worker-{n}") for n in range(threads)]
     for worker in workers:
         worker.start()
     try:
@@ -72,9 +73,7 @@ def side_by_side(jobs: Sequence[Callable[[], None]], stop: Stop) -> None:
     if len(jobs) == 1:
         jobs[0]()
         return
-    threads = [
-        threading.Thread(target=run, args=(job,), name=f"lane-{n}", daemon=True) for n, job in enumerate(jobs)
-    ]
+    threads = [_Worker(partial(run, job), f"lane-{n}") for n, job in enumerate(jobs)]
     for thread in threads:
         thread.start()
     try:
@@ -86,10 +85,24 @@ def side_by_side(jobs: Sequence[Callable[[], None]], stop: Stop) -> None:
         raise failures[0]
 
 
-def _join(workers: list[threading.Thread]) -> None:
+class _Worker(threading.Thread):
+    """A thread that says when it has ended. After Ctrl-C in `join`, Python 3.11 takes one that runs for ended."""
+
+    def __init__(self, do: Callable[[], None], name: str) -> None:
+        super().__init__(target=do, name=name, daemon=True)
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        try:
+            super().run()
+        finally:
+            self.ended.set()
+
+
+def _join(workers: Sequence[_Worker]) -> None:
     for worker in workers:
-        while worker.is_alive():
-            worker.join(timeout=0.2)  # a plain join would not let Ctrl-C through on every platform
+        while not worker.ended.wait(timeout=0.2):
+            pass  # a wait without end would not let Ctrl-C through on every platform
 
 
 class _Crew:

@@ -190,7 +190,7 @@ def test_a_bug_a_death_and_a_lack_are_answers(client: TestClient) -> None:
 
 
 def test_an_edit_that_hangs_is_ended() -> None:
-    desk = Desk("slow", prepared(deadline=3.0))
+    desk = Desk("slow", prepared(deadline=15.0))
     client = TestClient(serving.app(desk, Hosts.of("127.0.0.1")), "http://127.0.0.1")
     try:
         assert ask(client).status_code == 200

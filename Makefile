@@ -70,9 +70,11 @@ fix: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(DEV)
+bench: $(DEV) $(EDITORS)
 	$(BIN)/python -m bench.ledger
 	$(BIN)/python -m bench.measures
+	$(BIN)/python -m bench.editors_overhead --only remote
+	$(EDITORS_BIN)/python -m bench.editors_overhead --only local
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m bench.sources
 

@@ -10,7 +10,7 @@ EDITORS_BIN := $(EDITORS_VENV)/bin
 EDITORS := $(EDITORS_VENV)/.ready
 EDITORS_PIP := $(EDITORS_BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: help demo test test-editors check lint fix bench chromium clean
+.PHONY: help demo test test-editors editors-environment check lint fix bench chromium clean
 .DEFAULT_GOAL := help
 
 help:
@@ -53,6 +53,8 @@ $(EDITORS): pyproject.toml constraints-editors.txt
 	@touch $@
 
 # An environment that lacks something fails here, instead of passing with nothing tested.
+editors-environment: $(EDITORS)
+
 test-editors: $(EDITORS)
 	@$(EDITORS_BIN)/python -c 'import torch, diffusers, ray, moto'
 	$(EDITORS_BIN)/python -m pytest tests/diffusers tests/ray

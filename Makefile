@@ -40,7 +40,7 @@ demo: $(CORE)
 	@$(BIN)/stillme demo
 
 test: $(DEV) chromium
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # torch first, as a CPU build where one is offered; torchvision's PyPI builds would ask for another torch.
 $(EDITORS): pyproject.toml constraints-editors.txt

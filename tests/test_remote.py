@@ -35,6 +35,7 @@ from tests.editors.providers import (
     cut,
     endless,
     late,
+    packed,
     page,
     says,
 )
@@ -272,6 +273,11 @@ def test_a_body_that_is_too_large_is_not_read(announced: bool) -> None:
         error = fails(server, most_bytes=1_000_000)
     assert error.kind is Status.SERVER_ERROR
     assert "larger than 1,000,000 bytes" in error.message
+
+
+def test_a_small_body_that_unpacks_to_a_large_one_is_not_read() -> None:
+    with Server(packed(50_000_000)) as server:
+        assert "larger than 1,000,000 bytes" in fails(server, most_bytes=1_000_000).message
 
 
 def test_a_page_instead_of_data_is_a_failure_of_the_service() -> None:

@@ -20,8 +20,7 @@ from stillme import backends, editors, judges, measures, sources
 from stillme.engine.ray import Share
 from stillme.errors import Fault, FaultsError
 from stillme.ledger.objects import Store
-from stillme.protocol import BUILTIN, Protocol
-from stillme.protocol import load as load_protocol
+from stillme.protocol import Protocol, chosen
 from stillme.protocol.schema import Control, Name, Word
 from stillme.records import Role
 from stillme.strict import Document, Frozen, Path_, faults_of, read_text, unknown
@@ -208,7 +207,7 @@ def _replaced(own: Engine, given: Mapping[str, Any], document: Document) -> Engi
 
 def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | None = None) -> Config:
     """Finds the protocol and prepares every backend, or says everything that does not fit."""
-    protocol = protocol or _protocol(audit, folder, document)
+    protocol = protocol or chosen(audit.protocol, folder, document)
     faults = [document.fault(where, said) for where, said in _checks(audit, protocol)]
     place = backends.Place(folder, protocol)
     prepared: dict[str, dict[str, Any]] = {part: {} for part in _BACKENDS}
@@ -250,16 +249,6 @@ def check_keys(config: Config) -> None:
         backends.require_packages(("ray",), "The engine 'ray'")
     if config.audit.objects:
         backends.require_packages(config.audit.objects.packages, "Keeping objects at a URL")
-
-
-def _protocol(audit: Audit, folder: Path, document: Document) -> Protocol:
-    if audit.protocol == "builtin":
-        return load_protocol(BUILTIN)
-    path = folder / audit.protocol
-    if not path.is_dir():
-        said = f"{path} is not a folder; give a protocol folder or 'builtin'"
-        raise FaultsError([document.fault(("protocol",), said)])
-    return load_protocol(path)
 
 
 def _rows(audit: Audit) -> Iterator[tuple[str, int, Row]]:

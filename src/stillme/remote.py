@@ -294,9 +294,11 @@ class Client:
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         """The body, unless it is larger than any sensible one: then reading stops."""
-        most = self.limits.most_bytes
+        most, length = self.limits.most_bytes, response.content_length
+        if length is not None and length <= most and "Content-Encoding" not in response.headers:
+            return await response.read()
         body = bytearray()
-        if (response.content_length or 0) <= most:
+        if (length or 0) <= most:  # packed, or of unknown length: it may turn out larger than it says
             async for piece in response.content.iter_chunked(1 << 16):
                 body += piece
                 if len(body) > most:

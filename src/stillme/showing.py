@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from stillme.columns import table
 from stillme.compare import Comparison
 from stillme.config import Config
 from stillme.outlook import ENOUGH, Ahead, Cost, Outlook
@@ -248,17 +249,6 @@ def _counts(counts: Mapping[str, int]) -> str:
     words = [f"{counts.get(Status.OK, 0):,} ok"]
     words += [f"{number:,} {Status(word).label}" for word, number in counts.items() if word != Status.OK]
     return ", ".join(words)
-
-
-def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: Container[int] = ()) -> str:
-    """Columns beside each other; those in `right` end together, as numbers do."""
-    every = [head, *rows]
-    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
-    sides = [str.rjust if column in right else str.ljust for column in range(len(head))]
-    return "\n".join(
-        "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)).rstrip()
-        for row in every
-    )
 
 
 def _seconds(seconds: float) -> str:

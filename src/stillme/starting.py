@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stillme.errors import InputError, disk
 from stillme.protocol import BUILTIN
+from stillme.strict import path_from
 
 WHOLE = {"groups": "{}", "prompts": "all", "share": "0.15"}  # of the demo; a share keeps it within minutes
 MEASURED = {"off": "", "note": ""}
@@ -31,7 +32,7 @@ def init(file: Path, protocol: Path | None) -> list[Path]:
         if protocol is not None:
             shutil.copytree(BUILTIN, protocol)
             written.append(protocol)
-            text = text.replace("protocol: builtin", f"protocol: {_from(file, protocol)}")
+            text = text.replace("protocol: builtin", f"protocol: {path_from(file, protocol)}")
         file.write_text(text, encoding="utf-8")
     return written
 
@@ -64,11 +65,3 @@ def _few() -> dict[str, str]:
 
 def _shipped(name: str) -> str:
     return resources.files("stillme").joinpath(f"templates/{name}").read_text(encoding="utf-8")
-
-
-def _from(file: Path, protocol: Path) -> str:
-    """The protocol's path as it has to stand in the file: relative to the file's folder where possible."""
-    try:
-        return f"./{protocol.absolute().relative_to(file.parent.absolute())}"
-    except ValueError:
-        return str(protocol.absolute())

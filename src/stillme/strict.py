@@ -194,6 +194,14 @@ def unknown(word: str, what: str, known: Iterable[str]) -> str:
     return f"'{word}' is not {article} {what}; known: {', '.join(known) or 'none in this version'}"
 
 
+def path_from(file: Path, target: Path) -> str:
+    """A path as it has to stand in `file`: relative to the file's folder where possible."""
+    try:
+        return f"./{target.absolute().relative_to(file.parent.absolute())}"
+    except ValueError:
+        return str(target.absolute())
+
+
 def read_text(path: Path) -> str:
     """The text of a file, or a fault that names it."""
     name = str(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import io
 import json
 import threading
@@ -199,6 +200,16 @@ def endless(size: int, announced: bool) -> Turn:
         except ConnectionError:
             pass
         return response
+
+    return turn
+
+
+def packed(size: int) -> Turn:
+    """A body of `size` bytes that travels as a few thousand."""
+
+    async def turn(request: web.Request, seen: Seen) -> web.StreamResponse:
+        headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+        return web.Response(body=gzip.compress(b" " * size), headers=headers)
 
     return turn
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stillme import heads, images, pipeline
+from stillme import pipeline
 from stillme.backends import Lane, Place, Prepared
 from stillme.config import Config
 from stillme.editors import bfl as backend
@@ -22,6 +22,7 @@ from stillme.ledger.run import settings_hash
 from stillme.progress import Progress
 from stillme.protocol import builtin
 from stillme.records import EditReply, EditRequest, Status
+from tests.editors.asking import ask, request
 from tests.editors.providers import Server, Turn, bfl, cut, endless, late, page, png, says
 
 Load = Callable[..., Config]
@@ -46,20 +47,8 @@ def prepared(**settings: Any) -> Prepared[backend.BflEditor]:
     return backend.prepare(backend.Settings.model_validate({**QUICK, **settings}), PLACE)
 
 
-def request(*references: bytes) -> EditRequest:
-    picture = heads.photograph(heads.load(heads.keys()[0]))
-    return EditRequest("key", images.encode(picture), "Add glasses.", 7, references=references)
-
-
 def edit(server: Server, asked: EditRequest | None = None, **settings: Any) -> EditReply:
-    async def call() -> EditReply:
-        editor = prepared(base_url=server.url, **settings).make()
-        try:
-            return await editor.edit(asked or request())
-        finally:
-            await editor.close()
-
-    return asyncio.run(call())
+    return ask(prepared(base_url=server.url, **settings), asked)
 
 
 def test_an_edit_is_handed_in_asked_after_and_fetched() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme import heads, images, pipeline
+from stillme import pipeline
 from stillme.backends import Lane, Place, Prepared
 from stillme.config import Config
 from stillme.editors import gemini, hosted
@@ -20,6 +19,7 @@ from stillme.ledger.run import settings_hash
 from stillme.progress import Progress
 from stillme.protocol import builtin
 from stillme.records import EditReply, EditRequest, Status
+from tests.editors.asking import ask, request
 from tests.editors.providers import (
     REQUEST_ID,
     Server,
@@ -54,20 +54,8 @@ def prepared(**settings: Any) -> Prepared[gemini.GeminiEditor]:
     return gemini.prepare(gemini.Settings.model_validate({**QUICK, **settings}), PLACE)
 
 
-def request(*references: bytes) -> EditRequest:
-    picture = heads.photograph(heads.load(heads.keys()[0]))
-    return EditRequest("key", images.encode(picture), "Add glasses.", 7, references=references)
-
-
 def edit(server: Server, asked: EditRequest | None = None, **settings: Any) -> EditReply:
-    async def call() -> EditReply:
-        editor = prepared(base_url=server.url, **settings).make()
-        try:
-            return await editor.edit(asked or request())
-        finally:
-            await editor.close()
-
-    return asyncio.run(call())
+    return ask(prepared(base_url=server.url, **settings), asked)
 
 
 def test_a_picture_comes_back_as_it_is() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stillme import editors, heads, images, pipeline
+from stillme import editors, pipeline
 from stillme.backends import Lane, Place, Prepared
 from stillme.config import Config
 from stillme.editors import hosted, openai
@@ -20,6 +20,7 @@ from stillme.ledger.run import settings_hash
 from stillme.progress import Progress
 from stillme.protocol import builtin
 from stillme.records import EditReply, EditRequest, Status
+from tests.editors.asking import ask, request
 from tests.editors.providers import (
     REQUEST_ID,
     Server,
@@ -52,20 +53,8 @@ def prepared(**settings: Any) -> Prepared[openai.OpenaiEditor]:
     return openai.prepare(openai.Settings.model_validate({**QUICK, **settings}), PLACE)
 
 
-def request(*references: bytes) -> EditRequest:
-    picture = heads.photograph(heads.load(heads.keys()[0]))
-    return EditRequest("key", images.encode(picture), "Add glasses.", 7, references=references)
-
-
 def edit(server: Server, asked: EditRequest | None = None, **settings: Any) -> EditReply:
-    async def call() -> EditReply:
-        editor = prepared(base_url=server.url, **settings).make()
-        try:
-            return await editor.edit(asked or request())
-        finally:
-            await editor.close()
-
-    return asyncio.run(call())
+    return ask(prepared(base_url=server.url, **settings), asked)
 
 
 def test_a_picture_comes_back_as_it_is() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -24,18 +24,6 @@ KEY = b"s" * 64
 REVIEWERS = ("anna", "ben")
 OURS = {"Origin": "http://localhost"}
 PAGES = ("/", "/?show=undecided", "/?show=differ", "/all", "/log", "/compare", "/export")
-
-
-@pytest.fixture
-def plan(tmp_path: Path) -> Plan:
-    return shelf.make_plan(tmp_path, shelf.FEW)
-
-
-@pytest.fixture
-def store(plan: Plan) -> Iterator[Store]:
-    with Store.hold(plan.folder) as held:
-        shelf.fill(plan, held)
-        yield held
 
 
 Enter = Callable[[str], TestClient]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,18 +15,6 @@ from stillme.select.store import Store
 from tests.select import shelf
 
 ANNA, BEN = "anna", "ben"
-
-
-@pytest.fixture
-def plan(tmp_path: Path) -> Plan:
-    return shelf.make_plan(tmp_path, shelf.FEW)
-
-
-@pytest.fixture
-def store(plan: Plan) -> Iterator[Store]:
-    with Store.hold(plan.folder) as held:
-        shelf.fill(plan, held)
-        yield held
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_images_as_plain_bytes(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("path", ["/home/someone/fairface/1.jpg", "../1.jpg", "C:\\faces\\1.jpg", None, ""])
+@pytest.mark.parametrize("path", ["/data/fairface/1.jpg", "../1.jpg", "C:\\faces\\1.jpg", None, ""])
 def test_a_name_that_says_something_of_a_machine_is_no_id(tmp_path: Path, path: str | None) -> None:
     written.shard(tmp_path / "train-0.parquet", 2, paths=[path, "2.jpg"])
     assert [row.id for row in written.rows_of(open_(tmp_path))] == ["train-0#1", "train/2.jpg"]

@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from stillme.backends import Lane, Place, Prepared
+from stillme.backends import Place, Prepared
 from stillme.editors import hosted
 from stillme.records import EditReply, EditRequest, Status
-from stillme.remote import PACKAGE, Answer, Call, Client, Limits, RemoteError, Url, origin
+from stillme.remote import Answer, Call, Client, Limits, RemoteError, Url, origin
 
 VERSION = 1  # raise when the same settings ask for something else
 SERVICE = "bfl"
@@ -56,18 +56,14 @@ _FIELDS = ("width", "height", "safety_tolerance", "output_format", "steps", "gui
 def prepare(settings: Settings, place: Place) -> Prepared[BflEditor]:
     hosted.check_key(place.key_env, "Black Forest Labs", settings.base_url)
     priced = hosted.price_row(SERVICE, settings.model)
-    return Prepared(
+    return hosted.prepared(
         {"backend": "bfl", "version": VERSION, **hosted.pixel_relevant(settings, "most_images", "poll_s")},
-        settings.model_dump(mode="json"),
-        make=lambda: BflEditor(settings, place.key_env),
+        settings,
+        priced,
+        lambda: BflEditor(settings, place.key_env),
         description=f"{settings.model}, asked of Black Forest Labs by HTTP.",
-        price_usd=hosted.expected_usd(priced),
-        price=hosted.price(priced),
         seconds=15,
-        lane=Lane.REMOTE,
-        concurrency=settings.concurrency,
         most_images=settings.most_images,
-        requires=(PACKAGE,),
     )
 
 

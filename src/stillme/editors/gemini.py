@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from stillme.backends import Lane, Place, Prepared
+from stillme.backends import Place, Prepared
 from stillme.editors import hosted
 from stillme.records import EditReply, EditRequest, Status
-from stillme.remote import PACKAGE, Answer, Call, Client, Limits, RemoteError, Url
+from stillme.remote import Answer, Call, Client, Limits, RemoteError, Url
 
 VERSION = 1  # raise when the same settings ask for something else
 SERVICE = "gemini"
@@ -51,19 +51,15 @@ class Settings(Limits):
 def prepare(settings: Settings, place: Place) -> Prepared[GeminiEditor]:
     hosted.check_key(place.key_env, "Gemini", settings.base_url)
     priced = hosted.price_row(SERVICE, settings.model)
-    return Prepared(
+    return hosted.prepared(
         {"backend": "gemini", "version": VERSION, **hosted.pixel_relevant(settings, "most_images")},
-        settings.model_dump(mode="json"),
-        make=lambda: GeminiEditor(settings, place.key_env),
+        settings,
+        priced,
+        lambda: GeminiEditor(settings, place.key_env),
         description=f"{settings.model}, asked of Google by HTTP.",
-        price_usd=hosted.expected_usd(priced),
-        price=hosted.price(priced),
         seconds=15,
-        lane=Lane.REMOTE,
-        concurrency=settings.concurrency,
         most_images=settings.most_images,
         dropped={} if settings.sends_seed else {"seed": "sends_seed is off"},
-        requires=(PACKAGE,),
         caveats=("Gemini takes the seed as a wish: the same seed may give another picture.",),
     )
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 import base64
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
 from stillme import images
-from stillme.backends import Price
+from stillme.backends import Lane, Made, Prepared, Price
 from stillme.errors import FaultsError, SurroundingsError
 from stillme.records import EditReply, Status
-from stillme.remote import Limits, RemoteError, Try, is_loopback
+from stillme.remote import PACKAGE, Limits, RemoteError, Try, is_loopback
 from stillme.strict import Document, Frozen, read_text
 
 PRICES = Path(__file__).with_name("prices.yaml")
@@ -53,6 +54,23 @@ def prices() -> PriceTable:
 
 def price_row(service: str, model: str) -> PriceRow | None:
     return next((row for row in prices().prices if (row.service, row.model) == (service, model)), None)
+
+
+def prepared(
+    effective: Mapping[str, Any], settings: Limits, priced: PriceRow | None, make: Callable[[], Made], **more: Any
+) -> Prepared[Made]:
+    """What every editor behind a network says of itself; `more` is said by the one at hand."""
+    return Prepared(
+        effective,
+        settings.model_dump(mode="json"),
+        make=make,
+        price_usd=expected_usd(priced),
+        price=price(priced),
+        lane=Lane.REMOTE,
+        concurrency=settings.concurrency,
+        requires=(PACKAGE,),
+        **more,
+    )
 
 
 def price(row: PriceRow | None) -> Price | None:

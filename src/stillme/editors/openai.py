@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from stillme.backends import Lane, Place, Prepared
+from stillme.backends import Place, Prepared
 from stillme.editors import hosted
 from stillme.errors import SurroundingsError
 from stillme.records import EditReply, EditRequest, Status
-from stillme.remote import PACKAGE, Answer, Call, Client, Limits, Part, RemoteError, Url
+from stillme.remote import Answer, Call, Client, Limits, Part, RemoteError, Url
 
 VERSION = 1  # raise when the same settings ask for something else
 OPENAI, OURS = "openai", "stillme"
@@ -86,20 +86,16 @@ def prepare(settings: Settings, place: Place) -> Prepared[OpenaiEditor]:
         hosted.check_key(place.key_env, "OpenAI", settings.base_url)
     priced = hosted.price_row(settings.service, settings.model)
     named = hosted.pixel_relevant(settings, "most_images", "controls")
-    return Prepared(
+    return hosted.prepared(
         {"backend": "openai", "version": VERSION, **named},
-        settings.model_dump(mode="json"),
-        make=lambda: OpenaiEditor(settings, place.key_env),
+        settings,
+        priced,
+        lambda: OpenaiEditor(settings, place.key_env),
         description=f"{settings.model}, asked of {settings.service} by HTTP.",
-        price_usd=hosted.expected_usd(priced),
-        price=hosted.price(priced),
         seconds=20,
-        lane=Lane.REMOTE,
-        concurrency=settings.concurrency,
         most_images=settings.most_images or 1,
         dropped=_dropped(settings),
         controls=settings.controls,
-        requires=(PACKAGE,),
     )
 
 

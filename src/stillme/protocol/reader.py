@@ -112,6 +112,17 @@ def load(folder: Path) -> Protocol:
     return from_files(dict(_files(folder)), "protocol" if folder == BUILTIN else str(folder))
 
 
+def chosen(word: str, folder: Path, document: Document) -> Protocol:
+    """What `protocol:` in a document says: the built-in one, or a folder beside the document."""
+    if word == "builtin":
+        return load(BUILTIN)
+    path = folder / word
+    if not path.is_dir():
+        said = f"{path} is not a folder; give a protocol folder or 'builtin'"
+        raise FaultsError([document.fault(("protocol",), said)])
+    return load(path)
+
+
 def from_files(files: dict[str, str], where: str) -> Protocol:
     """The protocol whose files (name -> text) these are; `where` names them in faults."""
     documents = {n: Document(f"{where}/{n}", t) for n, t in files.items() if n.endswith(".yaml")}

@@ -12,8 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from stillme import backends, sources
 from stillme.errors import Fault, FaultsError
-from stillme.protocol import BUILTIN, Protocol
-from stillme.protocol import load as load_protocol
+from stillme.protocol import Protocol, chosen
 from stillme.protocol.schema import Name, Portraits, Word
 from stillme.records import digest
 from stillme.select.grid import Grid
@@ -126,23 +125,13 @@ def load(path: Path, data_sets: bool = True) -> Plan:
     selection = document.read_as(Selection)
     if selection is None:
         raise FaultsError(document.faults)
-    protocol = _protocol(selection, path, document)
+    protocol = chosen(selection.protocol, path.parent, document)
     faults = [document.fault(where, said) for where, said in _checks(selection, protocol)]
     if faults or protocol.portraits is None:
         raise FaultsError(faults)
     grid, own = _grid(selection, protocol)
     readers = _readers(selection, path, document, protocol, own) if data_sets else {}
     return Plan(selection, protocol, protocol.portraits, path, grid, readers)
-
-
-def _protocol(selection: Selection, path: Path, document: Document) -> Protocol:
-    if selection.protocol == "builtin":
-        return load_protocol(BUILTIN)
-    folder = path.parent / selection.protocol
-    if not folder.is_dir():
-        said = f"{folder} is not a folder; give a protocol folder or 'builtin'"
-        raise FaultsError([document.fault(("protocol",), said)])
-    return load_protocol(folder)
 
 
 _Said = tuple[Path_, str]

@@ -56,11 +56,6 @@ class Sampled:
     remarks: Sequence[Remark]
     is_new: bool
 
-    @property
-    def unfilled(self) -> list[Short]:
-        """Cells without a single candidate too few to choose from: they stay empty in the export."""
-        return [short for short in self.shorts if short.drawn == 0]
-
 
 def sample(plan: Plan, store: Store, progress: Progress, strict: bool = False) -> Sampled:
     """Draws the pools that are still missing. Pools that are there stay as they are."""

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from stillme.errors import InputError, disk
+from stillme.strict import path_from
 
 LOOKED_AT = 200  # files: enough to tell a layout
 PICTURES = (".jpg", ".jpeg", ".png", ".webp")
@@ -51,7 +52,7 @@ def init(data: Path, file: Path) -> Path:
     if not data.exists():
         raise InputError(f"There is no {data}.", "Give the folder that holds the data set.")
     text = resources.files("stillme").joinpath("templates/selection.yaml").read_text(encoding="utf-8")
-    readers = _readers(data, _from(file, data))
+    readers = _readers(data, path_from(file, data))
     with disk(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         whole = text.format(file=file, name=file.stem, folder=f"{file.stem}-work", readers=readers)
@@ -79,11 +80,3 @@ def _files(data: Path) -> Iterator[Path]:
     with disk(data):
         yield from sorted(path for path in data.iterdir() if path.is_file() and path.suffix not in PICTURES)
         yield from (path for path in data.rglob("*") if path.is_file())
-
-
-def _from(file: Path, data: Path) -> str:
-    """The data set's path as it has to stand in the file: relative to the file's folder where possible."""
-    try:
-        return f"./{data.absolute().relative_to(file.parent.absolute())}"
-    except ValueError:
-        return str(data.absolute())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stillme.columns import table
 from stillme.records import Status
 from stillme.select.config import Plan
 from stillme.select.grid import Grid
@@ -81,7 +83,7 @@ def _short(found: Sampled, grid: Grid) -> Iterator[str]:
     ]
     unfilled = sum(short.drawn < grid.per_cell for short in found.shorts)
     yield f"{len(rows)} of {len(grid.cells)} cells have fewer candidates than asked for; {_cannot(unfilled)}"
-    yield table(("", "candidates", "rows", "unusable"), rows)
+    yield _listed(("", "candidates", "rows", "unusable"), rows)
 
 
 def _cannot(unfilled: int) -> str:
@@ -112,7 +114,7 @@ def screened(found: Screening, plan: Plan, file: Path) -> str:
     head = ("", *(f"{_wrapped(labels[name])} " for name in found.overall))
     rows = [("all", *(f"{_share(passed, measured)} " for passed, measured in found.overall.values()))]
     rows += [(label, *shares) for label, shares in _by_group(found, plan)]
-    lines.append(table(head, rows))
+    lines.append(_listed(head, rows))
     lines += ["", *_finding(found.findings)]
     return "\n".join([*lines, "", f"Next: stillme sources select {file} --reviewer NAME"])
 
@@ -166,7 +168,7 @@ def standing(found: Standing) -> str:
         )
         for one in found.reviewers
     ]
-    lines.append(table(head, rows) if rows else "Nobody has begun to choose: stillme sources select")
+    lines.append(_listed(head, rows) if rows else "Nobody has begun to choose: stillme sources select")
     return "\n".join([*lines, *_agreement(found.agreement)])
 
 
@@ -178,13 +180,6 @@ def _agreement(found: Kappa | None) -> Iterator[str]:
         yield f"While blind, both chose alike in {found.agreement:.0%} of {found.n} cells; Cohen's kappa {kappa}."
 
 
-def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    every = [head, *rows]
-    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
-    return "\n".join(_line(row, widths) for row in every)
-
-
-def _line(row: tuple[str, ...], widths: Sequence[int]) -> str:
-    """Words to the left, numbers to the right."""
-    numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-    return "  ".join(["  " + row[0].ljust(widths[0]), *numbers]).rstrip()
+def _listed(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Words to the left, numbers to the right, a little set in."""
+    return textwrap.indent(table(head, rows, range(1, len(head))), "  ")

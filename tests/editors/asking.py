@@ -1,0 +1,27 @@
+"""How tests ask an editor behind a network: one edit, on a loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from stillme import heads, images
+from stillme.backends import Prepared
+from stillme.records import EditReply, EditRequest
+
+
+def request(*references: bytes) -> EditRequest:
+    picture = heads.photograph(heads.load(heads.keys()[0]))
+    return EditRequest("key", images.encode(picture), "Add glasses.", 7, references=references)
+
+
+def ask(prepared: Prepared[Any], asked: EditRequest | None = None) -> EditReply:
+    async def call() -> EditReply:
+        editor = prepared.make()
+        try:
+            reply: EditReply = await editor.edit(asked or request())
+            return reply
+        finally:
+            await editor.close()
+
+    return asyncio.run(call())

@@ -3,9 +3,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from statistics import median
+from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stillme.judges.ensemble import combine
 from stillme.protocol.schema import Rounding
@@ -75,12 +79,81 @@ def test_one_judge_and_three_judges() -> None:
         (4, True),
         (None, False),
     ]
-    found = combine(frame([(3, 4, 4), (5, 3, 4), (None, 2, 5)], None), "half_even")
-    assert found["score"].to_list() == [4, 5, 2]
-    assert found["flagged"].to_list() == [False, True, True]
+    found = combine(
+        frame([(3, 4, 4), (5, 3, 4), (1, 5, 5), (None, 2, 5), (5, None, 2), (None, None, 1)], 3), "half_up"
+    )
+    assert found["score"].to_list() == [4, 4, 5, 2, 5, 1], "the median of three; of two the one ranked higher"
+    assert found["flagged"].to_list() == [False, True, True, True, True, False]
+    assert found["single"].to_list() == [False] * 5 + [True]
+    assert found["judges"].to_list() == [3, 3, 3, 2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("rounding", "expected"),
+    [("half_even", [2, 4, 4]), ("half_up", [3, 4, 5]), ("toward_neutral", [3, 3, 4])],
+)
+def test_the_median_of_four_judges_is_rounded_as_asked(rounding: Rounding, expected: list[int]) -> None:
+    halves: list[tuple[int | None, ...]] = [(1, 2, 3, 5), (4, 3, 3, 4), (4, 4, 5, 5)]
+    found = combine(frame(halves, 3), rounding)
+    assert found["score"].to_list() == expected and found["flagged"].to_list() == [True, False, False]
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
     pairs: list[tuple[int | None, ...]] = [(1, 5), (4, 3)]
     shuffled = frame(pairs, 3).sample(fraction=1.0, shuffle=True, seed=1)
     assert combine(shuffled, "half_even").equals(combine(frame(pairs, 3), "half_even"))
+
+
+judging = st.lists(st.sampled_from(SCORES), min_size=1, max_size=6)
+rounding_modes = st.sampled_from(ROUNDINGS)
+neutrals = st.sampled_from((None, 1, 3))
+COMBINED = ("score", "mean", "judges", "spread", "flagged", "single")
+
+
+def combined(scores: Sequence[int | None], rounding: Rounding, neutral: int | None) -> dict[str, Any]:
+    return combine(frame([tuple(scores)], neutral), rounding).select(COMBINED).row(0, named=True)
+
+
+@given(judging, rounding_modes, neutrals)
+def test_a_score_lies_between_those_given_and_comes_from_somebody(
+    scores: list[int | None], rounding: Rounding, neutral: int | None
+) -> None:
+    given_ = [score for score in scores if score is not None]
+    found = combined(scores, rounding, neutral)
+    assert found["judges"] == len(given_) and found["single"] == (len(given_) == 1)
+    if not given_:
+        assert found["score"] is found["mean"] is None and not found["flagged"]
+    else:
+        assert min(given_) <= found["score"] <= max(given_)
+        assert found["flagged"] == (max(given_) - min(given_) > 1)
+
+
+@given(judging, st.data(), rounding_modes, neutrals)
+def test_who_is_ranked_where_matters_only_when_two_are_apart(
+    scores: list[int | None], data: st.DataObject, rounding: Rounding, neutral: int | None
+) -> None:
+    found = combined(scores, rounding, neutral)
+    turned = combined(data.draw(st.permutations(scores)), rounding, neutral)
+    if found["judges"] == 2 and found["flagged"]:
+        assert found["score"] == next(score for score in scores if score is not None)
+    else:
+        assert found["score"] == turned["score"]
+    rest = ("judges", "spread", "flagged", "single")
+    assert [found[name] for name in rest] == [turned[name] for name in rest]
+
+
+@given(judging, st.data(), rounding_modes, neutrals)
+def test_a_judge_who_says_nothing_changes_nothing(
+    scores: list[int | None], data: st.DataObject, rounding: Rounding, neutral: int | None
+) -> None:
+    place = data.draw(st.integers(0, len(scores)))
+    silent = [*scores[:place], None, *scores[place:]]
+    assert combined(silent, rounding, neutral) == combined(scores, rounding, neutral)
+
+
+@given(st.lists(st.sampled_from(SCORES[1:]), min_size=3, max_size=6), rounding_modes, neutrals)
+def test_three_and_more_judges_give_their_median(
+    scores: list[int | None], rounding: Rounding, neutral: int | None
+) -> None:
+    found = combined(scores, rounding, neutral)["score"]
+    assert found in {math.floor(median(s for s in scores if s)), math.ceil(median(s for s in scores if s))}

@@ -1,4 +1,4 @@
-"""How far people or judges agree with each other: exact, within a point, beyond chance."""
+"""How far people or judges agree with each other and with themselves: exact, within a point, beyond chance."""
 
 from __future__ import annotations
 
@@ -11,23 +11,56 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from stillme.analysis.means import shares
+
 
 def agreement(scores: pl.DataFrame) -> pl.DataFrame:
-    """Per axis, over the pairs that two judges both scored: exact, within one point, mean difference.
+    """Per pair of judges and axis, over the edits that both scored: exact, within one point, beyond chance.
 
     `scores` has trial, axis, judge, rank (0 = primary) and score. The difference is second minus first judge.
     """
-    first = scores.filter(pl.col("rank") == 0).select("trial", "axis", first="score")
-    second = scores.filter(pl.col("rank") == 1).select("trial", "axis", second="score")
-    pairs = first.join(second, on=["trial", "axis"], how="inner", validate="1:1").drop_nulls()
-    apart = (pl.col("second") - pl.col("first")).abs()
-    return pairs.group_by("axis", maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("pairs"),
-        (apart == 0).mean().alias("exact"),
-        (apart <= 1).mean().alias("within_one"),
-        (apart > 1).sum().cast(pl.Int64).alias("flagged"),
-        (pl.col("second") - pl.col("first")).mean().alias("difference"),
-    )
+    own = scores.select("trial", "axis", "rank", first_judge="judge", first="score")
+    other = scores.select("trial", "axis", pl.col("rank").alias("below"), second_judge="judge", second="score")
+    both = own.join(other, on=["trial", "axis"], how="inner", maintain_order="left_right")
+    pairs = both.filter(pl.col("rank") < pl.col("below")).drop_nulls(["first", "second"])
+    ordered = pairs.sort("rank", "below", maintain_order=True)
+    return ordered.group_by("first_judge", "second_judge", "axis", maintain_order=True).agg(_AGREED)
+
+
+def self_agreement(repeats: pl.DataFrame) -> pl.DataFrame:
+    """Per judge and axis, over the edits that it scored twice: how far it agrees with itself.
+
+    `repeats` has person, axis, judge, score and score_again, a row for every look that was to be made twice;
+    `asked` counts them. The interval is of the exact share, over persons; the difference is second minus first.
+    """
+    looked = repeats.rename({"score": "first", "score_again": "second"})
+    exact = shares(looked.with_columns(exact=pl.col("first") == pl.col("second")), "exact", ["judge", "axis"])
+    pairs = looked.drop_nulls(["first", "second"])
+    agreed = pairs.group_by("judge", "axis", maintain_order=True).agg(_AGREED)
+    counted = exact.select("judge", "axis", "asked", "persons", "low", "high")
+    found = counted.join(agreed, on=["judge", "axis"], how="left", validate="1:1", maintain_order="left")
+    return found.with_columns(pl.col("pairs", "flagged").fill_null(0))
+
+
+def weighted_kappa() -> pl.Expr:
+    """Cohen's kappa of the columns `first` and `second` with quadratic weights; null where all scores are one.
+
+    1 − the mean squared difference over what it would be if either's scores were dealt out by chance.
+    """
+    first, second = pl.col("first"), pl.col("second")
+    chance = first.var(ddof=0) + second.var(ddof=0) + (first.mean() - second.mean()) ** 2
+    return pl.when(chance > 1e-12).then(1 - ((second - first) ** 2).mean() / chance)
+
+
+_APART = (pl.col("second") - pl.col("first")).abs()
+_AGREED = (
+    pl.len().cast(pl.Int64).alias("pairs"),
+    (_APART == 0).mean().alias("exact"),
+    (_APART <= 1).mean().alias("within_one"),
+    (_APART > 1).sum().cast(pl.Int64).alias("flagged"),
+    (pl.col("second") - pl.col("first")).mean().alias("difference"),
+    weighted_kappa().alias("kappa"),
+)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,12 @@ _CROSSED = {"editor": pl.String, **dict.fromkeys(("pairs", "unchanged", "erased"
 def beside(instrument: pl.DataFrame, ensemble: pl.DataFrame) -> pl.DataFrame:
     """Axis: over the edits that both scored, exact, within one point, and the mean of instrument − judges."""
     keep = ("trial", "axis", pl.col("score").cast(pl.Int64))
-    ranked = [frame.select(*keep, rank=pl.lit(rank)) for rank, frame in enumerate((ensemble, instrument))]
-    return agreement(pl.concat(ranked)).drop("flagged")
+    sides = {"judges": ensemble, "instrument": instrument}
+    ranked = [
+        frame.select(*keep, rank=pl.lit(rank), judge=pl.lit(side))
+        for rank, (side, frame) in enumerate(sides.items())
+    ]
+    return agreement(pl.concat(ranked)).drop("first_judge", "second_judge", "flagged", "kappa")
 
 
 def crossed(known: pl.DataFrame, ensemble: pl.DataFrame, protocol: Protocol, axis: str) -> pl.DataFrame:

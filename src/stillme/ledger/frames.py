@@ -41,12 +41,13 @@ COLUMNS: dict[str, str] = {
     "neutral": "the score that means nothing changed; empty for an axis without one",
     "requested": "true where the prompt itself asks for a change on this axis",
     "score": "the score on the axis; empty when missing, never a guess",
+    "score_again": "the score of the judge's second look at the same edit, which is in no other table",
     "mean": "the unrounded mean of the judges who answered",
     "judges": "how many judges answered",
     "spread": "highest minus lowest score of the judges",
     "flagged": "judges more than one point apart: a person should look",
     "single": "one judge only answered",
-    "subject": "key of the edit or verdict that the call was for",
+    "subject": "key of the edit, the verdict, or a hosted judge's call that it was for",
     "started": "when the call started (UTC)",
     "seconds": "how long it took",
     "cost_usd": "what it cost",
@@ -134,16 +135,40 @@ def judge_scores(
     `judges`: the primary first. `looks`: (verdict key, edit, judge) for every verdict that the design asks for;
     other verdicts of the run, of earlier settings or presets, are not looked at.
     """
-    axes = list(protocol.axes)
-    schema: dict[str, Any] = dict.fromkeys(("verdict", "edit", "judge"), pl.String)
-    wanted = pl.DataFrame(list(looks), schema=schema, orient="row")
-    wide = wanted.join(_verdicts(run, axes), on="verdict", how="left", validate="m:1")
-    long = wide.unpivot(axes, index=["edit", "judge", "verdict_status"], variable_name="axis", value_name="score")
+    long = _looked(run, list(protocol.axes), looks)
     ranked = pl.DataFrame(list(enumerate(judges)), schema={"rank": pl.Int64, "judge": pl.String}, orient="row")
     every = asked.join(ranked, how="cross")
     found = every.join(long, on=["edit", "judge", "axis"], how="left", validate="m:1", maintain_order="left")
     status = pl.coalesce(pl.col("verdict_status"), _why_no_verdict()).alias("status")
     return found.with_columns(status).drop("verdict_status", "edit_status")
+
+
+def repeats(
+    run: Run,
+    protocol: Protocol,
+    asked: pl.DataFrame,
+    looks: Iterable[tuple[str, str, str]],
+    again: Iterable[tuple[str, str, str]],
+) -> pl.DataFrame:
+    """One row per edit, axis and judge that was to look twice: `score`, and `score_again` of the second look.
+
+    `looks`, `again`: as in `judge_scores`. Trials that share an edit stand here once.
+    """
+    axes, keys = list(protocol.axes), ["edit", "judge", "axis"]
+    first = _looked(run, axes, looks).drop("verdict_status")
+    second = _looked(run, axes, again).drop("verdict_status").rename({"score": "score_again"})
+    both = second.join(first, on=keys, how="left", validate="1:1")
+    edits = asked.unique(["edit", "axis"], keep="first", maintain_order=True).drop("edit_status")
+    found = edits.join(both, on=["edit", "axis"], how="inner", maintain_order="left_right")
+    return found.select(*edits.columns, "judge", "score", "score_again")
+
+
+def _looked(run: Run, axes: Sequence[str], looks: Iterable[tuple[str, str, str]]) -> pl.DataFrame:
+    """One row per look and axis of the rubric; a score only where the look gave one."""
+    schema: dict[str, Any] = dict.fromkeys(("verdict", "edit", "judge"), pl.String)
+    wanted = pl.DataFrame(list(looks), schema=schema, orient="row")
+    wide = wanted.join(_verdicts(run, axes), on="verdict", how="left", validate="m:1")
+    return wide.unpivot(axes, index=["edit", "judge", "verdict_status"], variable_name="axis", value_name="score")
 
 
 def _why_no_verdict() -> pl.Expr:
@@ -203,6 +228,24 @@ def _reading(found: tuple[str, str, str] | None, edit_status: str, figures: Sequ
     status, detail, text = found
     read = json.loads(text)
     return (status, detail, *(read.get(name) for name in figures))
+
+
+def judge_calls(run: Run) -> pl.DataFrame:
+    """Hash of a judge's settings -> how many attempts its verdicts took, second looks included, and their cost.
+
+    The attempts of a call that has no verdict yet are those of the judge that asks the same question elsewhere.
+    """
+    asker = "SELECT DISTINCT c.question, v.settings FROM verdict v JOIN call c ON c.key = v.call"
+    subjects = (
+        "SELECT key AS subject, settings FROM verdict WHERE call = '' "
+        f"UNION SELECT c.key, q.settings FROM call c JOIN ({asker}) q ON q.question = c.question"
+    )
+    rows = run.query(
+        "SELECT s.settings, count(*), sum(a.cost_usd) "
+        f"FROM ({subjects}) s JOIN attempt a ON a.subject = s.subject GROUP BY s.settings"
+    )
+    schema: dict[str, Any] = {"settings": pl.String, "attempts": pl.Int64, "cost_usd": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def attempts(run: Run) -> pl.DataFrame:

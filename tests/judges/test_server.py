@@ -1,0 +1,237 @@
+"""The loopback services that judges are tested on: what they say, what they remember."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from bench.judges.server import Server, serving
+from bench.judges.switches import Fate, Switches
+
+AXES = ("likeness", "background")
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "observations": {"type": "object", "properties": {axis: {"type": "string"} for axis in AXES}},
+        "scores": {
+            "type": "object",
+            "properties": {axis: {"type": "integer", "enum": [1, 2, 3, 4, 5]} for axis in AXES},
+        },
+    },
+}
+
+
+def openai(number: int) -> dict[str, Any]:
+    form = {"type": "json_schema", "json_schema": {"name": "verdict", "schema": SCHEMA}}
+    return {"messages": [{"role": "user", "content": f"pair {number}"}], "response_format": form}
+
+
+def gemini(number: int) -> dict[str, Any]:
+    parts = [{"text": f"pair {number}"}]
+    return {"contents": [{"parts": parts}], "generationConfig": {"responseJsonSchema": SCHEMA}}
+
+
+async def ask(
+    session: aiohttp.ClientSession, url: str, body: Any, method: str = "POST"
+) -> tuple[int, Any, dict[str, str]]:
+    async with session.request(method, url, json=body) as response:
+        text = await response.text()
+        said = json.loads(text) if response.content_type == "application/json" else text
+        return response.status, said, {name.lower(): value for name, value in response.headers.items()}
+
+
+def within(work: Any) -> Any:
+    async def whole() -> Any:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+            coroutine: Coroutine[Any, Any, Any] = work(session)
+            return await coroutine
+
+    return asyncio.run(whole())
+
+
+def always(fate: Fate) -> Switches:
+    shares: dict[str, Any] = {fate.value: 1.0}
+    return Switches(retry_after_s=0.25, **shares)
+
+
+def chat(server: Server) -> str:
+    return f"{server.openai_url}/chat/completions"
+
+
+def generate(server: Server) -> str:
+    return f"{server.gemini_url}/models/m:generateContent"
+
+
+def test_an_answer_fits_the_schema_and_is_the_same_every_time(tmp_path: Path) -> None:
+    async def work(session: aiohttp.ClientSession) -> list[Any]:
+        asked = [(chat(server), openai(1)), (chat(server), openai(1)), (generate(server), gemini(1))]
+        return [(await ask(session, *one))[1] for one in asked]
+
+    with serving(journal=tmp_path / "journal.jsonl") as server:
+        first, again, other = within(work)
+    content = json.loads(first["choices"][0]["message"]["content"])
+    assert content == json.loads(again["choices"][0]["message"]["content"])
+    assert list(content) == ["observations", "scores"]
+    assert tuple(content["scores"]) == AXES
+    assert all(score in range(1, 6) for score in content["scores"].values())
+    assert set(json.loads(other["candidates"][0]["content"]["parts"][0]["text"])["observations"]) == set(AXES)
+    rows = server.journal("call")
+    assert [row["provider"] for row in rows] == ["openai", "openai", "gemini"]
+    assert rows[0]["body"] == rows[1]["body"] != rows[2]["body"]
+    assert all(row["paid"] and row["heard"] and row["outcome"] == "ok" for row in rows)
+
+
+@pytest.mark.parametrize("fate", [fate for fate in Fate if fate not in (Fate.OK, Fate.TIMEOUT, Fate.CUT)])
+def test_every_outcome_has_a_switch(fate: Fate) -> None:
+    async def work(session: aiohttp.ClientSession) -> list[tuple[int, str]]:
+        asked = [(chat(server), openai(1)), (generate(server), gemini(1))]
+        answers = [await ask(session, *one) for one in asked]
+        return [(http, json.dumps(said)) for http, said, _ in answers]
+
+    with serving(always(fate)) as server:
+        (http, said), (gemini_http, gemini_said) = within(work)
+        rows = server.journal()
+    assert [row["outcome"] for row in rows] == [fate.value] * 2
+    expected = {
+        Fate.RATE_LIMITED: ("rate_limit_exceeded", '"retryDelay": "0.25s"'),
+        Fate.SERVER_ERROR: ("server_error", "INTERNAL"),
+        Fate.MALFORMED: ('"stop"', '"STOP"'),
+        Fate.MALFORMED_ALWAYS: ('"stop"', '"STOP"'),
+        Fate.TRUNCATED: ('"length"', "MAX_TOKENS"),
+        Fate.REFUSED: ('"refusal": "I\'m sorry', "can't help"),
+        Fate.INPUT_BLOCKED: ("content_policy_violation", "blockReason"),
+        Fate.OUTPUT_BLOCKED: ("content_filter", '"SAFETY"'),
+        Fate.QUOTA: ("insufficient_quota", "PerDay"),
+        Fate.REJECTED: ("invalid_value", "INVALID_ARGUMENT"),
+    }[fate]
+    assert expected[0] in said
+    assert expected[1] in gemini_said
+    paid = fate in (Fate.MALFORMED, Fate.MALFORMED_ALWAYS, Fate.TRUNCATED, Fate.REFUSED, Fate.OUTPUT_BLOCKED)
+    assert [row["paid"] for row in rows] == [paid, paid]
+    assert (http == 200) == paid
+    assert (gemini_http == 200) == (paid or fate is Fate.INPUT_BLOCKED)
+
+
+@pytest.mark.parametrize("fate", [Fate.TIMEOUT, Fate.CUT])
+def test_who_is_not_answered_asks_again_and_is(fate: Fate) -> None:
+    async def work(session: aiohttp.ClientSession) -> int:
+        with pytest.raises((aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, TimeoutError)):
+            await asyncio.wait_for(ask(session, chat(server), openai(1)), 0.3)
+        return (await ask(session, chat(server), openai(1)))[0]
+
+    with serving(always(fate)) as server:
+        assert within(work) == 200
+        rows = server.journal()
+    assert [(row["outcome"], row["paid"]) for row in rows] == [(fate.value, False), ("ok", True)]
+    assert rows[1]["in_flight"] == 1, "the one that went away is no longer under way"
+
+
+def test_shares_are_of_bodies_and_do_not_depend_on_the_order() -> None:
+    switches = Switches(refused=0.1, malformed=0.2)
+    fates = [switches.fate(str(number)) for number in range(5000)]
+    assert fates.count(Fate.REFUSED) == pytest.approx(500, rel=0.15)
+    assert fates.count(Fate.MALFORMED) == pytest.approx(1000, rel=0.15)
+    assert [switches.fate(str(number)) for number in reversed(range(5000))] == fates[::-1]
+
+
+def test_a_limit_is_enforced_and_told() -> None:
+    async def work(session: aiohttp.ClientSession) -> list[tuple[int, Any, dict[str, str]]]:
+        return [await ask(session, chat(server), openai(number)) for number in range(8)]
+
+    with serving(Switches(per_second=5, headers=True, retry_after_s=2)) as server:
+        answers = within(work)
+    assert [http for http, _, _ in answers] == [200] * 5 + [429] * 3
+    headers = answers[4][2]
+    assert headers["x-ratelimit-limit-requests"] == "5"
+    assert headers["x-ratelimit-remaining-requests"] == "0"
+    assert 800 < float(headers["x-ratelimit-reset-requests"].removesuffix("ms")) <= 1000
+    assert answers[5][2]["retry-after"] == "2"
+
+
+def test_a_batch_is_uploaded_made_listed_and_downloaded_at_openai() -> None:
+    async def work(session: aiohttp.ClientSession) -> tuple[Any, Any, Any, list[Any]]:
+        lines = [
+            {"custom_id": str(n), "method": "POST", "url": "/v1/chat/completions", "body": openai(n)}
+            for n in range(5)
+        ]
+        form = aiohttp.FormData({"purpose": "batch"})
+        form.add_field("file", "\n".join(map(json.dumps, lines)).encode(), filename="shard.jsonl")
+        async with session.post(f"{server.openai_url}/files", data=form) as response:
+            file = (await response.json())["id"]
+        wanted = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        url = f"{server.openai_url}/batches"
+        made = (await ask(session, url, {**wanted, "metadata": {"run": "r", "shard": "1"}}))[1]
+        server.turn(batch_after_s=0)
+        listed = (await ask(session, url, None, "GET"))[1]
+        found = (await ask(session, f"{url}/{made['id']}", None, "GET"))[1]
+        answers = (
+            await ask(session, f"{server.openai_url}/files/{found['output_file_id']}/content", None, "GET")
+        )[1]
+        return made, listed, found, [json.loads(line) for line in answers.splitlines()]
+
+    with serving(Switches(batch_after_s=60)) as server:
+        made, listed, found, answers = within(work)
+        rows = server.journal()
+    assert (made["status"], found["status"]) == ("in_progress", "completed")
+    assert [(one["id"], one["metadata"]) for one in listed["data"]] == [(made["id"], {"run": "r", "shard": "1"})]
+    assert [one["custom_id"] for one in answers] == list("01234")
+    assert all(one["response"]["body"]["choices"] for one in answers)
+    assert [row["what"] for row in rows] == ["upload", "batch", *["line"] * 5, "listing", "download"]
+    assert sum(row.get("paid", False) for row in rows) == 5
+
+
+def test_a_batch_is_uploaded_made_listed_and_downloaded_at_gemini() -> None:
+    async def work(session: aiohttp.ClientSession) -> tuple[Any, Any, list[Any]]:
+        content = "\n".join(json.dumps({"key": str(n), "request": gemini(n)}) for n in range(40)).encode()
+        start = f"http://127.0.0.1:{server.port}/upload/v1beta/files"
+        headers = {"X-Goog-Upload-Protocol": "resumable", "X-Goog-Upload-Command": "start"}
+        async with session.post(start, json={"file": {"displayName": "shard"}}, headers=headers) as response:
+            where = response.headers["x-goog-upload-url"]
+        async with session.post(where, data=content) as response:
+            file = (await response.json())["file"]["name"]
+        wanted = {"batch": {"displayName": "run-1", "inputConfig": {"fileName": file}}}
+        made = (await ask(session, f"{server.gemini_url}/models/m:batchGenerateContent", wanted))[1]
+        listed = (await ask(session, f"{server.gemini_url}/batches", None, "GET"))[1]
+        output = listed["operations"][0]["response"]["responsesFile"]
+        url = f"http://127.0.0.1:{server.port}/download/v1beta/{output}:download?alt=media"
+        answers = (await ask(session, url, None, "GET"))[1]
+        return made, listed, [json.loads(line) for line in answers.splitlines()]
+
+    with serving(Switches(batch_expires=0.2, rejected=0.2)) as server:
+        made, listed, answers = within(work)
+        rows = server.journal("line")
+    assert made["metadata"]["displayName"] == listed["operations"][0]["metadata"]["displayName"] == "run-1"
+    expired = [str(n) for n, row in enumerate(rows) if row["outcome"] == "expired"]
+    assert 0 < len(expired) < 40
+    assert [one["key"] for one in answers] == [str(n) for n in range(40) if str(n) not in expired]
+    assert any("error" in one for one in answers)
+
+
+def test_a_batch_may_be_made_without_its_maker_hearing_of_it() -> None:
+    async def work(session: aiohttp.ClientSession) -> Any:
+        form = aiohttp.FormData({"purpose": "batch"})
+        form.add_field("file", b"", filename="shard.jsonl")
+        async with session.post(f"{server.openai_url}/files", data=form) as response:
+            file = (await response.json())["id"]
+        wanted = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await ask(session, f"{server.openai_url}/batches", wanted)
+        return (await ask(session, f"{server.openai_url}/batches", None, "GET"))[1]
+
+    with serving(Switches(creations_unheard=1)) as server:
+        assert len(within(work)["data"]) == 1
+
+
+def test_plainly_all_get_the_first_answer() -> None:
+    async def work(session: aiohttp.ClientSession) -> list[Any]:
+        return [(await ask(session, chat(server), openai(number)))[1] for number in range(3)]
+
+    with serving(Switches(plain=True)) as server:
+        first, second, third = within(work)
+        assert first == second == third
+        assert len(server.journal("call")) == 3

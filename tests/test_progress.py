@@ -15,7 +15,7 @@ def test_a_line_says_done_refused_rate_time_left_and_cost() -> None:
     stage.started -= 10
     for status in [Status.OK] * 48 + [Status.REFUSED] * 2:
         stage.count(status, 0.01)
-    assert stage.line() == "Edits: 70 of 120, 2 refused, 5/s, 10 s left, 0.50 USD"
+    assert stage.line() == "Edits: 70 of 120, 2 refused, 5/s, 10 s left, 0.50 USD, about 1.00 ± 0.00 USD in all"
 
 
 def test_plain_lines_and_events() -> None:
@@ -78,7 +78,7 @@ def test_live_lines_fit_the_terminal(columns: int) -> None:
     lines = out.getvalue().splitlines()
     assert all(len(line.rstrip()) <= columns for line in lines)
     if columns == 100:
-        assert len(lines) == 5, "a line an editor, then what was refused and what failed"
+        assert len(lines) == 6, "a line an editor, then what it will cost, what was refused and what failed"
         assert "2,174 of 12,840" in lines[0] and "123 refused, 11 failed" in lines[0] and "h left" in lines[0]
         assert "1,234.50 USD" in lines[0]
     assert "369 refused (300 on the way in, 9 on the way out, 60 in the model's own words)" in " ".join(

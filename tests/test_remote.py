@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stillme.records import Status
@@ -19,9 +19,7 @@ from stillme.remote import (
     Answer,
     Call,
     Client,
-    Gate,
     Limits,
-    Pace,
     Part,
     RemoteError,
     Try,
@@ -280,6 +278,72 @@ def test_a_small_body_that_unpacks_to_a_large_one_is_not_read() -> None:
         assert "larger than 1,000,000 bytes" in fails(server, most_bytes=1_000_000).message
 
 
+def test_a_body_is_sent_as_it_is() -> None:
+    with Server(says(200, {})) as server:
+        ask(server, Call("POST", "x", body=b'{"a":  1}', headers={"X-Kind": "mine"}))
+    assert server.seen[0].body == b'{"a":  1}'
+    assert server.seen[0].headers["Content-Type"] == "application/json"
+    assert server.seen[0].headers["X-Kind"] == "mine"
+
+
+def test_a_form_with_a_file_on_disk_arrives_whole_in_every_attempt(tmp_path: Path) -> None:
+    file = tmp_path / "calls.jsonl"
+    file.write_bytes(b"0123456789" * 300_000)
+    form = (Part("purpose", "batch"), Part("file", file, "calls.jsonl", "application/jsonl"))
+    with Server(says(503, {}), says(200, {})) as server:
+        ask(server, Call("POST", "files", form=form))
+    first, second = server.seen
+    assert first.form == second.form == {"purpose": ["batch"], "file": [file.read_bytes()]}
+
+
+def test_a_download_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    async def fetch(server: Server, name: str) -> None:
+        client = Client(server.url, Limits())
+        try:
+            await client.download(Call("GET", "file"), tmp_path / name)
+        finally:
+            await client.close()
+
+    with Server(says(200, {"line": 1})) as server:
+        asyncio.run(fetch(server, "whole"))
+    assert json.loads((tmp_path / "whole").read_bytes()) == {"line": 1}
+    with Server(cut(b'{"line"')) as server, pytest.raises(RemoteError) as caught:
+        asyncio.run(fetch(server, "cut"))
+    assert caught.value.retryable and not (tmp_path / "cut").exists()
+    with Server(says(404, {"error": {"message": "no such file"}})) as server, pytest.raises(RemoteError) as caught:
+        asyncio.run(fetch(server, "none"))
+    assert str(caught.value) == "404: no such file"
+
+
+def test_a_late_answer_is_asked_for_again_where_the_asker_says_so() -> None:
+    with Server(late(5, says(200, {})), says(200, {"ok": 1})) as server:
+        answer = ask(server, Call("POST", "x", json={}, repeatable=True), timeout_s=0.5)
+    assert [one.kind for one in answer.attempts] == [Status.TIMEOUT, Status.OK]
+    assert answer.attempts[0].message == "no answer within 0.5 s"
+
+
+def test_attempts_keep_when_they_were_and_what_came() -> None:
+    began = time.time()
+    busy = says(429, {"error": {"message": "busy"}}, **{"x-request-id": "r1", "retry-after-ms": "5"})
+    with Server(busy, says(200, {"ok": 1})) as server:
+        first, second = ask(server).attempts
+    assert (first.message, first.request_id) == ("busy", "r1")
+    assert b"busy" in first.body and json.loads(second.body) == {"ok": 1}
+    assert began <= first.at <= second.at <= time.time()
+
+
+def test_a_wait_that_stands_in_the_body_is_honoured() -> None:
+    async def call(server: Server) -> float:
+        client = Client(server.url, Limits(backoff_s=0), waits=lambda error: error.said["wait"])
+        started = time.monotonic()
+        await client.call(Call("POST", "x", json={}))
+        await client.close()
+        return time.monotonic() - started
+
+    with Server(says(429, {"wait": 0.4}), says(200, {})) as server:
+        assert asyncio.run(call(server)) >= 0.4
+
+
 def test_a_page_instead_of_data_is_a_failure_of_the_service() -> None:
     with Server(page()) as server:
         error = fails(server)
@@ -388,53 +452,6 @@ def test_no_more_calls_than_the_limit_are_under_way() -> None:
     with Server(late(0.02, says(200, {}))) as server:
         asyncio.run(many(server))
     assert server.most_under_way == 3
-
-
-def test_an_overloaded_service_is_asked_half_as_much() -> None:
-    gate = Gate(64)
-    gate.learn(0, 429)
-    assert gate.limit == 32
-    for _ in range(40):
-        gate.learn(0, 429)  # the rest of the same crowd
-    assert gate.limit == 32
-    gate.learn(1, 503)
-    assert gate.limit == 16
-
-
-def test_a_service_that_recovers_is_asked_a_little_more_each_round() -> None:
-    gate = Gate(8)
-    gate.learn(0, 429)
-    for expected in (5, 6, 7, 8, 8):
-        for _ in range(gate.limit):
-            gate.learn(1, 200)
-        assert gate.limit == expected
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([200, 400, 429, 500, 503])), max_size=200))
-def test_the_limit_stays_between_one_and_the_cap(events: list[tuple[int, int]]) -> None:
-    gate = Gate(8)
-    for cuts, code in events:
-        gate.learn(cuts, code)
-        assert 1 <= gate.limit <= 8
-
-
-@given(st.floats(1, 6000), st.lists(st.floats(0, 5), max_size=60))
-def test_no_minute_holds_more_calls_than_allowed(per_minute: float, gaps: list[float]) -> None:
-    now = 0.0
-    pace = Pace(per_minute, clock=lambda: now)
-    starts = []
-    for gap in gaps:
-        now += gap
-        starts.append(now + pace.reserve())
-    burst = max(1.0, per_minute / 60)
-    for first in starts:
-        inside = [one for one in starts if first <= one < first + 60]
-        assert len(inside) <= per_minute + burst + 1e-6
-
-
-def test_without_a_rate_nobody_waits() -> None:
-    pace = Pace(None)
-    assert [pace.reserve() for _ in range(1000)] == [0.0] * 1000
 
 
 def test_every_status_has_a_meaning() -> None:

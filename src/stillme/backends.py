@@ -78,6 +78,7 @@ class Prepared(Generic[Made]):
     seed: int = 0  # an editor's published one, for audits that give none
     controls: tuple[str, ...] = ()  # negative controls that an editor makes with its own parts
     derived: bool = False  # a judge whose scores are computed from measurements; it is never asked
+    batch_wait_s: float | None = None  # of a judge that is asked in batches: how long to wait for one
     requires: tuple[str, ...] = ()  # packages of an extra that `make` imports
     caveats: tuple[str, ...] = ()  # what a reader of the results has to know of it, in sentences
 
@@ -100,6 +101,7 @@ _EXTRA_OF = {
     "fsspec": "stores",
     "s3fs": "stores",
     "aiohttp": "hosted",
+    "orjson": "hosted",
 }
 
 

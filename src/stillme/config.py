@@ -104,6 +104,13 @@ class Measuring(Frozen):
     share: float = Field(default=1.0, gt=0, le=1)
 
 
+class Judging(Frozen):
+    """repeats: which share of the edits judges behind a network look at a second time, to be held against the
+    first look; the second one is in no score."""
+
+    repeats: float = Field(default=0.05, ge=0, le=1)
+
+
 class Engine(Frozen):
     """Where the work runs. workers: 0 means one a core. Everything else is for Ray alone."""
 
@@ -144,6 +151,7 @@ class Audit(Frozen):
     judges: tuple[JudgeRow, ...] = ()
     measures: tuple[Row, ...] = ()
     measuring: Measuring = Measuring()
+    judging: Judging = Judging()
     engine: Engine = Engine()
     budgets: Budgets = Budgets()
 

@@ -190,6 +190,8 @@ class _Step:
         status, detail, facts = _check(reply)
         self.stages[trial.editor].count(status, reply.cost_usd)
         self.purse.settle((EDITOR, trial.editor), reply.cost_usd, status is Status.OK)
+        if status is Status.QUOTA:
+            self.purse.exhaust((EDITOR, trial.editor))
         told = (round(asked.seconds, 6), reply.cost_usd, detail, reply.code, reply.request_id)
         attempt = Attempt(trial.edit, status, asked.started, *told)
         if not status.is_final:

@@ -1,28 +1,52 @@
-"""The judging step: every verdict that is still missing, and nothing else."""
+"""The judging step: every verdict that is still missing, and nothing else.
+
+A judge behind a network is asked by calls: what is asked about which pictures, by content. Looks that need the
+same call share it, so the same question about the same pixels is paid for once. A call and every verdict that is
+read off it are one unit in the ledger, written before the verdicts are used.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import lru_cache
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import chain
+from typing import Any
 
+from stillme.backends import Lane, Prepared
 from stillme.design import Design
-from stillme.engine.local import Stop, work
-from stillme.judges import Judge
+from stillme.engine.local import Stop, side_by_side, work
+from stillme.engine.waiting import Ask, wait
+from stillme.errors import StillmeError
+from stillme.judges import Judge, Question, RemoteJudge, call_key
 from stillme.ledger import Run
-from stillme.ledger.run import now
+from stillme.ledger.run import call_row, now, question_row
 from stillme.progress import Progress, Stage
 from stillme.protocol import Protocol
 from stillme.purse import JUDGE, Purse, not_made
-from stillme.records import Attempt, JudgeReply, JudgeRequest, Portrait, Status, Trial, Verdict, digest
+from stillme.records import (
+    Attempt,
+    Exchange,
+    JudgeReply,
+    JudgeRequest,
+    Portrait,
+    Status,
+    Trial,
+    Verdict,
+    digest,
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Look:
-    """One judge's look at one edit."""
+    """One judge's look at one edit. `repeat`: above 0 for looks that are only held against the first."""
 
     key: str
     judge: str
@@ -30,22 +54,42 @@ class Look:
     image: str
     labels: Mapping[str, str]
     disclosed: Mapping[str, str]
+    repeat: int = 0
 
 
 def looks(run: Run, design: Design) -> Iterator[Look]:
-    """Every look that the design asks for, at the edits that are there. Controls are measured, never judged."""
+    """Every look that counts, at the edits that are there. Controls are measured, never judged."""
+    return _looks(run, design, list(design.judges), 0, lambda trial: True)
+
+
+def repeated(run: Run, design: Design) -> Iterator[Look]:
+    """The second looks: by judges behind a network, at a share of the edits drawn by hash."""
+    share = design.config.audit.judging.repeats
+    judges = [name for name in design.judges if design.config.judges[name].lane is Lane.REMOTE]
+    if not share or not judges:
+        return iter(())
+    return _looks(run, design, judges, 1, lambda trial: _drawn(trial) < share)
+
+
+def _drawn(trial: Trial) -> float:
+    return int(digest("repeat", edit=trial.edit)[:12], 16) / 16.0**12
+
+
+def _looks(
+    run: Run, design: Design, judges: Sequence[str], repeat: int, takes: Callable[[Trial], bool]
+) -> Iterator[Look]:
     pictures = dict(run.query("SELECT key, image FROM edit WHERE status = ?", (Status.OK.value,)))
     people: dict[str, Portrait] = {portrait.key: portrait for portrait in design.portraits}
     protocol = design.config.protocol
     disclose = protocol.presets[design.config.audit.preset].disclose
     form = form_hash(protocol)
     for trial in design.distinct_edits():
-        if not trial.is_control and trial.edit in pictures:
+        if not trial.is_control and trial.edit in pictures and takes(trial):
             labels = people[trial.portrait].labels
             disclosed = {name: labels[name] for name in disclose if name in labels}
-            for judge, settings in design.judges.items():
-                key = look_key(trial, pictures[trial.edit], settings, disclosed, form)
-                yield Look(key, judge, trial, pictures[trial.edit], labels, disclosed)
+            for judge in judges:
+                key = look_key(trial, pictures[trial.edit], design.judges[judge], disclosed, form, repeat)
+                yield Look(key, judge, trial, pictures[trial.edit], labels, disclosed, repeat)
 
 
 def form_hash(protocol: Protocol) -> str:
@@ -53,7 +97,10 @@ def form_hash(protocol: Protocol) -> str:
     return digest("form", rubrics=protocol.files["rubrics.yaml"], template=protocol.templates["judge_structure"])
 
 
-def look_key(trial: Trial, image: str, settings: str, disclosed: Mapping[str, str], form: str) -> str:
+def look_key(
+    trial: Trial, image: str, settings: str, disclosed: Mapping[str, str], form: str, repeat: int = 0
+) -> str:
+    again = {"repeat": repeat} if repeat else {}
     return digest(
         "verdict",
         edit=trial.edit,
@@ -62,19 +109,20 @@ def look_key(trial: Trial, image: str, settings: str, disclosed: Mapping[str, st
         disclosed=dict(disclosed),
         form=form,
         prompt=trial.prompt,
+        **again,
     )
 
 
 def missing(run: Run, design: Design) -> tuple[list[Look], int]:
     """The looks without a verdict, and how many have one. Judges with equal settings share theirs."""
     done = run.keys("verdict")
-    wanted = {look.key: look for look in looks(run, design)}
+    wanted = {look.key: look for look in chain(looks(run, design), repeated(run, design))}
     todo = [look for look in wanted.values() if look.key not in done]
     return todo, len(wanted) - len(todo)
 
 
 def standing(run: Run, design: Design) -> dict[str, Counter[str]]:
-    """Judge -> how its verdicts ended, of those that the design asks for."""
+    """Judge -> how its verdicts ended, of those that count."""
     ended = dict(run.query("SELECT key, status FROM verdict"))
     counts: dict[str, Counter[str]] = {judge: Counter() for judge in design.judges}
     for look in looks(run, design):
@@ -84,69 +132,318 @@ def standing(run: Run, design: Design) -> dict[str, Counter[str]]:
 
 
 def judge(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:
-    """Asks for the missing verdicts and records each one, whatever came of it."""
-    todo, already = missing(run, design)
-    judges = {name: design.config.judges[name].make() for name in {look.judge for look in todo}}
-    simulated = [name for name, prepared in design.config.judges.items() if prepared.simulated]
-    with progress.stage("Verdicts", len(todo), already) as stage:
-        step = _Step(run, design, judges, simulated, stage, stop, purse)
-        work(todo, step.do, design.config.audit.engine.threads, stop)
+    """Asks for the missing verdicts and records each one, whatever came of it. Services are asked side by side."""
+    todo, _ = missing(run, design)
+    with progress.stages("Verdicts", _totals(run, design, todo), "judge") as stages:
+        step = _Step(run, design, stages, stop, purse, progress.say)
+        side_by_side([partial(step.run, name, some) for name, some in _lanes(design, todo).items()], stop)
+
+
+def _totals(run: Run, design: Design, todo: Sequence[Look]) -> dict[str, tuple[int, int]]:
+    """Judge -> verdicts to ask for now, verdicts that are there."""
+    left = Counter(look.judge for look in todo)
+    done = run.keys("verdict")
+    every = chain(looks(run, design), repeated(run, design))
+    there = Counter(look.judge for look in every if look.key in done)
+    return {name: (left[name], there[name]) for name in design.judges}
+
+
+def _lanes(design: Design, todo: Sequence[Look]) -> dict[str, list[Look]]:
+    """Quick judges share their threads, under no name; every service is asked beside them on its own."""
+    lanes: dict[str, list[Look]] = {}
+    for look in todo:
+        remote = design.config.judges[look.judge].lane is Lane.REMOTE
+        lanes.setdefault(look.judge if remote else "", []).append(look)
+    return lanes
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What is asked of a service: a question about two pictures, and the looks that wait for it."""
+
+    key: str
+    question: Question
+    looks: tuple[Look, ...]
+
+    @property
+    def first(self) -> Look:
+        return self.looks[0]
 
 
 class _Step:
-    """One verdict: asked, checked, recorded."""
+    """The verdicts of a run: asked, checked, recorded."""
 
     def __init__(
         self,
         run: Run,
         design: Design,
-        judges: Mapping[str, Judge],
-        simulated: Sequence[str],
-        stage: Stage,
+        stages: Mapping[str, Stage],
         stop: Stop,
         purse: Purse,
+        say: Callable[[str], None],
     ) -> None:
-        self.run, self.design, self.judges = run, design, judges
-        self.simulated, self.stage, self.stop, self.purse = simulated, stage, stop, purse
-        self._image = lru_cache(maxsize=64)(run.image)
+        self.held, self.design, self.protocol = run, design, design.config.protocol
+        self.stages, self.stop, self.purse, self.say = stages, stop, purse, say
+        self.source = lru_cache(maxsize=64)(run.image)
+        self._simulated = {name for name, one in design.config.judges.items() if one.simulated}
 
-    def do(self, look: Look) -> Future[None]:
+    def run(self, judge: str, todo: Sequence[Look]) -> None:
+        if judge:
+            _Service(self, judge, self.design.config.judges[judge]).run(todo)
+            return
+        judges = {name: self.design.config.judges[name].make() for name in {look.judge for look in todo}}
+        work(todo, partial(self._do, judges), self.design.config.audit.engine.threads, self.stop)
+
+    def _do(self, judges: Mapping[str, Judge], look: Look) -> Future[None]:
         if not self.purse.wait((JUDGE, look.judge), self.stop):
             return not_made()
-        request = self._request(look)
+        request = self._with_truth(
+            look, self.request(look, self.source(look.trial.image), self.held.image(look.image))
+        )
         started, clock = now(), time.perf_counter()
-        reply = _check(_ask(self.judges[look.judge], request), request, self.design.config.protocol)
-        seconds = time.perf_counter() - clock
-        self.stage.count(reply.status, reply.cost_usd)
-        self.purse.settle((JUDGE, look.judge), reply.cost_usd, reply.status is Status.OK)
-        attempt = Attempt(look.key, reply.status, started, round(seconds, 6), reply.cost_usd, reply.detail)
-        if not reply.status.is_final:
-            return self.run.add_attempt(attempt)
-        return self.run.add_verdict(self._verdict(look, reply), attempt)
+        reply = self.checked(_ask(judges[look.judge], request), request.axes)
+        seconds = round(time.perf_counter() - clock, 6)
+        self.count([look], reply)
+        attempt = Attempt(look.key, reply.status, started, seconds, reply.cost_usd, reply.detail)
+        return self.held.add_verdicts(self.verdicts([look], reply), [attempt])
 
-    def _request(self, look: Look) -> JudgeRequest:
-        """What the judge is sent. Only a simulated judge is given the planted truth."""
-        axes = self.design.config.protocol.axes_of(look.trial.prompt)
-        source, edited = self._image(look.trial.image), self._image(look.image)
-        request = JudgeRequest(look.key, source, edited, look.trial.instruction, axes, look.disclosed)
-        if look.judge not in self.simulated:
-            return request
-        truth = self.run.truth(look.trial.edit)
+    def request(self, look: Look, source: bytes = b"", edited: bytes = b"") -> JudgeRequest:
+        """What a judge is sent: nothing that was planted."""
+        axes = self.protocol.axes_of(look.trial.prompt)
         return JudgeRequest(
-            look.key, source, edited, look.trial.instruction, axes, look.disclosed, truth, look.labels
+            look.key,
+            source,
+            edited,
+            look.trial.instruction,
+            axes,
+            look.disclosed,
+            prompt=look.trial.prompt,
+            repeat=look.repeat,
         )
 
-    def _verdict(self, look: Look, reply: JudgeReply) -> Verdict:
-        settings = self.design.judges[look.judge]
-        return Verdict(
-            look.key,
-            look.trial.edit,
-            look.judge,
-            settings,
-            reply.status,
-            reply.scores,
-            reply.evidence,
-            reply.detail,
+    def _with_truth(self, look: Look, request: JudgeRequest) -> JudgeRequest:
+        """Only a simulated judge is given the planted truth."""
+        if look.judge not in self._simulated:
+            return request
+        return replace(request, planted=self.held.truth(look.trial.edit), planted_labels=look.labels)
+
+    def checked(self, reply: JudgeReply, axes: Sequence[str]) -> JudgeReply:
+        """Scores count only when every axis asked has a point of its scale: nothing is guessed."""
+        if reply.status is not Status.OK:
+            return reply
+        wrong = [axis for axis in axes if reply.scores.get(axis) not in self.protocol.axes[axis].scale]
+        wrong += [axis for axis in reply.scores if axis not in axes]
+        if not wrong:
+            return reply
+        return replace(reply, status=Status.MALFORMED, scores={}, detail=f"no usable score for {', '.join(wrong)}")
+
+    def count(self, looks: Sequence[Look], reply: JudgeReply) -> None:
+        who = (JUDGE, looks[0].judge)
+        self.purse.settle(who, reply.cost_usd, reply.status is Status.OK)
+        if reply.status is Status.QUOTA:
+            self.purse.exhaust(who)
+        self.tell(looks, reply.status, reply.cost_usd)
+
+    def tell(self, looks: Sequence[Look], status: Status, cost_usd: float) -> None:
+        for number, look in enumerate(looks):
+            self.stages[look.judge].count(status, 0.0 if number else cost_usd)
+
+    def verdicts(self, looks: Sequence[Look], reply: JudgeReply, call: str = "") -> Iterator[Verdict]:
+        """None where the call did not end for good: it is asked again on the next run."""
+        for look in looks if reply.status.is_final else ():
+            yield Verdict(
+                look.key,
+                look.trial.edit,
+                look.judge,
+                self.design.judges[look.judge],
+                reply.status,
+                reply.scores,
+                reply.evidence,
+                reply.detail,
+                reply.observations,
+                call,
+                look.repeat,
+            )
+
+
+class _Service:
+    """One judge behind a network: in batches where it is asked so, and live for whatever is left."""
+
+    def __init__(self, step: _Step, name: str, prepared: Prepared[RemoteJudge]) -> None:
+        self.step, self.name, self.prepared, self.held = step, name, prepared, step.held
+        self.settings = step.design.judges[name]
+        self._asked: set[str] = set()  # questions that this session has noted
+        self._ended: set[str] = set()  # calls that ended for good
+        self._in_folder = getattr(step.held.objects, "folder", None) is not None
+
+    def run(self, todo: Sequence[Look]) -> None:
+        calls = self._copied(list(self._calls(todo)))
+        under_way = self._shipped({call.key: call for call in calls})
+        left = [call for call in calls if call.key not in under_way and call.key not in self._ended]
+        wait(left, self._opened, self._keep, self.prepared.concurrency, self.step.stop, recorders=0)
+
+    def _calls(self, todo: Sequence[Look]) -> Iterator[_Call]:
+        """In the plan's order; looks at the same pixels with the same question share one."""
+        judge = self.prepared.make()
+        shared: dict[str, tuple[Question, list[Look]]] = {}
+        for look in todo:
+            question = judge.question(self.step.request(look))
+            key = call_key(question, look.trial.image, look.image, look.repeat)
+            shared.setdefault(key, (question, []))[1].append(look)
+        return (_Call(key, question, tuple(some)) for key, (question, some) in shared.items())
+
+    def _copied(self, calls: Sequence[_Call]) -> list[_Call]:
+        """The calls that are still to be made; verdicts of those that were made before are read off them."""
+        answered = {row[0] for row in self.held.query("SELECT DISTINCT call FROM verdict WHERE call <> ''")}
+        for call in calls:
+            if call.key in answered:
+                reply = _recalled(self.held, call.key)
+                self.step.tell(call.looks, reply.status, 0.0)
+                self.held.add_verdicts(self.step.verdicts(call.looks, reply, call.key), []).result()
+        return [call for call in calls if call.key not in answered]
+
+    # In batches
+
+    def _shipped(self, calls: Mapping[str, _Call]) -> set[str]:
+        """Calls whose batch is still under way. Batches of an earlier session are fetched in live mode too."""
+        from stillme import batch
+
+        wait_s = self.prepared.batch_wait_s
+        if wait_s is None and not batch.is_open(self.held, self.name, self.settings):
+            return set()
+        return asyncio.run(self._ship(calls, wait_s))
+
+    async def _ship(self, calls: Mapping[str, _Call], wait_s: float | None) -> set[str]:
+        from stillme import batch
+
+        judge = self.prepared.make()
+        try:
+            if judge.batches is None:
+                return set()
+            wanted = {key: _Wanted(self, judge, call) for key, call in calls.items()}
+            room = (lambda: 0) if wait_s is None else partial(self.step.purse.room, (JUDGE, self.name))
+            return await batch.ship(
+                self.held,
+                self.name,
+                self.settings,
+                judge.batches,
+                wanted,
+                partial(self._keep_shipped, calls),
+                room,
+                batch.LONGEST_WAIT if wait_s is None else wait_s,
+                self.step.stop,
+                self.step.say,
+                self.held.path / "batches",
+            )
+        finally:
+            await judge.close()
+
+    def _keep_shipped(self, calls: Mapping[str, _Call], key: str, exchange: Exchange) -> Future[None]:
+        """What came of a call in a batch: final, or only an attempt; then it is asked live."""
+        call = calls[key]
+        again = exchange.status in (Status.MALFORMED, Status.TRUNCATED) or not exchange.status.is_final
+        reply = self.step.checked(JudgeReply.of((exchange,)), self.axes(call))
+        self.step.purse.spend(reply.cost_usd)
+        if again or reply.status is not exchange.status:
+            return self.held.add_verdicts([], _attempts(call.key, reply), self._noted(call))
+        self._ended.add(key)
+        self.step.tell(call.looks, reply.status, reply.cost_usd)
+        return self._recorded(call, reply)
+
+    # Live
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Ask[_Call, JudgeReply | None]]:
+        judge = self.prepared.make()
+        try:
+            yield partial(self._ask, judge)
+        finally:
+            await judge.close()
+
+    async def _ask(self, judge: RemoteJudge, call: _Call) -> JudgeReply | None:
+        if not await self.step.purse.wait_on_loop((JUDGE, self.name), self.step.stop):
+            return None
+        source, edited = await self._pictures(call)
+        request = self.step.request(call.first, source, edited)
+        try:
+            return self.step.checked(await judge.judge(request), request.axes)
+        except StillmeError:
+            raise
+        except Exception as error:
+            return JudgeReply(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
+
+    async def _pictures(self, call: _Call) -> tuple[bytes, bytes]:
+        """Read here where they lie on this disk; waited for elsewhere, so that other calls go on."""
+        if self._in_folder:
+            return self.pictures(call)
+        return await asyncio.to_thread(self.pictures, call)
+
+    def pictures(self, call: _Call) -> tuple[bytes, bytes]:
+        return self.step.source(call.first.trial.image), self.held.image(call.first.image)
+
+    def _keep(self, call: _Call, reply: JudgeReply | None) -> Future[None]:
+        if reply is None:
+            return not_made()
+        self.step.count(call.looks, reply)
+        return self._recorded(call, reply)
+
+    def _recorded(self, call: _Call, reply: JudgeReply) -> Future[None]:
+        verdicts = self.step.verdicts(call.looks, reply, call.key)
+        return self.held.add_verdicts(verdicts, _attempts(call.key, reply), self._noted(call))
+
+    def _noted(self, call: _Call) -> Iterator[Any]:
+        """Rows that say what was asked: the question once a session, the call each time."""
+        if call.question.hash not in self._asked:
+            self._asked.add(call.question.hash)
+            yield question_row(call.question.hash, call.question.content)
+        first = call.first
+        yield call_row(call.key, call.question.hash, first.trial.image, first.image, first.repeat)
+
+    def axes(self, call: _Call) -> tuple[str, ...]:
+        return self.step.protocol.axes_of(call.first.trial.prompt)
+
+
+class _Wanted:
+    """A call as a batch wants it."""
+
+    def __init__(self, service: _Service, judge: RemoteJudge, call: _Call) -> None:
+        self._service, self._judge, self._call = service, judge, call
+        self.key = call.key
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return self._service.axes(self._call)
+
+    def body(self) -> bytes:
+        return self._call.question.body(*map(base64.b64encode, self._service.pictures(self._call)))
+
+
+def _recalled(run: Run, call: str) -> JudgeReply:
+    """How a call ended that was made before."""
+    columns = "key, status, evidence, detail, observations"
+    ((key, status, evidence, detail, seen),) = run.query(
+        f"SELECT {columns} FROM verdict WHERE call = ? LIMIT 1", (call,)
+    )
+    return JudgeReply(
+        Status(status), run.scores(key), evidence, detail, observations=json.loads(seen) if seen else {}
+    )
+
+
+def _attempts(call: str, reply: JudgeReply) -> Iterator[Attempt]:
+    """Every attempt that a call took; one that never came to ask is an attempt too."""
+    for one in reply.exchanges or (Exchange(reply.status, now(), detail=reply.detail),):
+        yield Attempt(
+            call,
+            one.status,
+            one.started,
+            round(one.seconds, 6),
+            one.cost_usd,
+            one.detail,
+            one.code,
+            one.request_id,
+            one.http,
+            one.usage,
+            one.raw,
         )
 
 
@@ -156,15 +453,3 @@ def _ask(judge: Judge, request: JudgeRequest) -> JudgeReply:
         return judge.judge(request)
     except Exception as error:
         return JudgeReply(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
-
-
-def _check(reply: JudgeReply, request: JudgeRequest, protocol: Protocol) -> JudgeReply:
-    """Scores count only when every axis asked has a point of its scale: nothing is guessed."""
-    if reply.status is not Status.OK:
-        return reply
-    wrong = [axis for axis in request.axes if reply.scores.get(axis) not in protocol.axes[axis].scale]
-    wrong += [axis for axis in reply.scores if axis not in request.axes]
-    if not wrong:
-        return reply
-    detail = f"no usable score for {', '.join(wrong)}"
-    return JudgeReply(Status.MALFORMED, detail=detail, evidence=reply.evidence, cost_usd=reply.cost_usd)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 EVERY = 5.0  # seconds between plain lines
+CALIBRATED = 20  # calls after which their cost says what all will cost
 _BAR, _COLUMNS = 10, 100  # the width of a bar, and of everything
 _WAYS = {"input": "on the way in", "output": "on the way out", "model": "in the model's own words"}
 _UNREADABLE = frozenset({Status.NO_FACE, Status.TOO_SMALL, Status.PROFILE, Status.GREYSCALE})
@@ -32,8 +34,10 @@ class Stage:
     total: int
     already: int = 0
     part: str = ""
+    kind: str = "editor"  # what a part is
     counts: Counter[str] = field(default_factory=Counter)
     cost_usd: float = 0.0
+    _squares: float = 0.0
     started: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -41,6 +45,7 @@ class Stage:
         with self._lock:
             self.counts[status.value] += 1
             self.cost_usd += cost_usd
+            self._squares += cost_usd**2
 
     @property
     def done(self) -> int:
@@ -70,15 +75,33 @@ class Stage:
     def cost(self) -> str:
         return f"{self.cost_usd:,.2f} USD" if self.cost_usd else ""
 
+    @property
+    def outlay(self) -> str:
+        """What all of it will cost, once that is known."""
+        if not self.cost_usd or self.expected_usd is None or self.done >= self.total:
+            return ""
+        return "about {:,.2f} ± {:,.2f} USD in all".format(*self.expected_usd)
+
+    @property
+    def expected_usd(self) -> tuple[float, float] | None:
+        """What this stage will have cost, by what its calls cost so far, and how far off that may be."""
+        done = self.done
+        if done < CALIBRATED:
+            return None
+        left, mean = self.total - done, self.cost_usd / done
+        variance = max(0.0, self._squares / done - mean**2) * done / (done - 1)
+        expected = self.cost_usd + left * mean
+        return expected, 1.96 * math.sqrt(variance * (left + left**2 / done))
+
     def line(self) -> str:
         """done, refused, failed, rate, time left, cost: in one line."""
         name = f"{self.name}, {self.part}" if self.part else self.name
-        told = (f"{name}: {self.progress}", *told_apart(self.counts), self.pace, self.left, self.cost)
+        told = (f"{name}: {self.progress}", *told_apart(self.counts), self.pace, self.left, self.cost, self.outlay)
         return ", ".join(word for word in told if word)
 
     def event(self) -> dict[str, object]:
         """The same for scripts."""
-        about = {"event": "stage", "name": self.name} | ({"editor": self.part} if self.part else {})
+        about = {"event": "stage", "name": self.name} | ({self.kind: self.part} if self.part else {})
         refused, failed = _sorted_out(self.counts)[:2]
         return about | {
             "total": self.total + self.already,
@@ -89,6 +112,7 @@ class Stage:
             "per_second": round(self.rate, 3),
             "seconds_left": None if self.left_seconds is None else round(self.left_seconds, 1),
             "cost_usd": self.cost_usd,
+            "expected_usd": None if self.expected_usd is None else round(self.expected_usd[0], 6),
         }
 
 
@@ -178,9 +202,11 @@ class Progress:
             print(json.dumps({"event": "note", "text": text}), file=self.out, flush=True)
 
     @contextmanager
-    def stages(self, name: str, totals: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, Stage]]:
+    def stages(
+        self, name: str, totals: Mapping[str, tuple[int, int]], kind: str = "editor"
+    ) -> Iterator[dict[str, Stage]]:
         """Several stages at once, a line each: part -> how many are to do, how many are done."""
-        made = {part: Stage(name, todo, done, part) for part, (todo, done) in totals.items()}
+        made = {part: Stage(name, todo, done, part, kind) for part, (todo, done) in totals.items()}
         left = {part: stage for part, stage in made.items() if stage.total}
         if not left:
             self.say(f"{name}: {sum(done for _, done in totals.values()):,} done, nothing to do")
@@ -239,13 +265,22 @@ class Progress:
 
 
 def _drawn(stages: Sequence[Stage]) -> Group:
-    """A line a stage, and beneath them why calls were refused or failed, all together. Fits 100 columns."""
+    """A line a stage; beneath them what all will cost, and why calls were refused or failed. Fits 100 columns."""
     from rich.console import Group
 
     every: Counter[str] = Counter()
     for stage in stages:
         every.update(stage.counts)
-    return Group(_rows(stages), *(f"  {told}" for told in told_apart(every)))
+    return Group(_rows(stages), *(f"  {told}" for told in (*_outlay(stages), *told_apart(every))))
+
+
+def _outlay(stages: Sequence[Stage]) -> Iterator[str]:
+    """What all stages will cost together, once that is known of each that costs something."""
+    known = [stage.expected_usd for stage in stages if stage.cost_usd]
+    ranges = [one for one in known if one]
+    if ranges and len(ranges) == len(known) and any(stage.done < stage.total for stage in stages):
+        expected, off = sum(one[0] for one in ranges), math.hypot(*(one[1] for one in ranges))
+        yield f"about {expected:,.2f} ± {off:,.2f} USD in all"
 
 
 def _rows(stages: Sequence[Stage]) -> Table:

@@ -47,11 +47,15 @@ class Purse:
         self._priced: dict[Who, Prepared[Any]] = editors | {(JUDGE, n): one for n, one in config.judges.items()}
         self._seen: dict[Who, float] = {}  # the most that a call of each has cost
         self._open: Counter[Who] = Counter()  # calls under way
+        self._exhausted: set[Who] = set()  # whose accounts are used up
         self._change = threading.Condition()
 
     @property
     def reason(self) -> str:
         """Why calls were not made; empty when all were."""
+        if self._exhausted:
+            names = ", ".join(f"'{name}'" for _, name in sorted(self._exhausted))
+            return f"the account of {names} is used up, as its service says"
         limit = self.budgets.cost_usd
         if limit is None or not self._wanted:
             return ""
@@ -91,7 +95,30 @@ class Purse:
                 self._seen[who] = max(cost_usd, self._seen.get(who, 0.0))
             self._change.notify_all()
 
+    def exhaust(self, who: Who) -> None:
+        """Its service says that nothing more is paid for: asking on would only fail."""
+        with self._change:
+            self._exhausted.add(who)
+
+    def spend(self, cost_usd: float) -> None:
+        """What something cost that nothing was set aside for."""
+        with self._change:
+            self.spent += cost_usd
+
+    def room(self, who: Who, share: float = 1.0) -> int | None:
+        """How many calls fit into what is left; None where there is no limit. `share`: of the usual price."""
+        with self._change:
+            limit, price = self.budgets.cost_usd, self._price(who) * share
+            if who in self._exhausted:
+                return 0
+            if limit is None or not price:
+                return None
+            aside = sum(count * self._price(name) for name, count in self._open.items())
+            return max(0, int((limit - self.spent - aside + CENTS) / price))
+
     def _answer(self, who: Who) -> Answer:
+        if who in self._exhausted:
+            return Answer.NO
         limit, price = self.budgets.cost_usd, self._price(who)
         if limit is None or (not price and not self._is_unknown(who)):
             return Answer.YES

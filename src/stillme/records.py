@@ -191,6 +191,9 @@ class Attempt:
     detail: str = ""
     code: str = ""  # the other side's own word for how it ended
     request_id: str = ""
+    http: int = 0  # the status of an answer by HTTP
+    usage: Mapping[str, int] = field(default_factory=dict)  # tokens by kind, as the other side counted them
+    raw: bytes = field(default=b"", repr=False)  # the answer as it came
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +242,9 @@ class EditReply:
 class JudgeRequest:
     """What a judge is given: both pictures, the instruction, the axes asked, and what is disclosed.
 
-    `planted` stays empty for every real judge; simulated ones read the planted truth from it.
+    `prompt`: the protocol's id of what was asked for. `repeat`: 0 for the look that counts, more for looks that
+    only say how far a judge agrees with itself. `planted` stays empty for every real judge; simulated ones read
+    the planted truth from it.
     """
 
     key: str
@@ -250,17 +255,54 @@ class JudgeRequest:
     disclosed: Mapping[str, str] = field(default_factory=dict)
     planted: Mapping[str, float] = field(default_factory=dict)
     planted_labels: Mapping[str, str] = field(default_factory=dict)
+    prompt: str = ""
+    repeat: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One attempt of a call to a judge, paid or not: how it ended, what it cost, what was said.
+
+    `usage`: tokens by kind, as the service counted them. `raw`: the body of the answer as it came, without
+    secrets; empty where none came. Scores only with `ok`.
+    """
+
+    status: Status
+    started: str = ""
+    seconds: float = 0.0
+    cost_usd: float = 0.0
+    detail: str = ""
+    code: str = ""
+    request_id: str = ""
+    http: int = 0
+    usage: Mapping[str, int] = field(default_factory=dict)
+    raw: bytes = field(default=b"", repr=False)
+    scores: Mapping[str, int] = field(default_factory=dict)
+    observations: Mapping[str, str] = field(default_factory=dict)
+    evidence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """What a judge gives back: one score an axis, or a status and no score at all."""
+    """What a judge gives back: one score an axis, or a status and no score at all.
+
+    `exchanges`: every attempt that it took, the last one last; empty from judges that are asked once.
+    """
 
     status: Status
     scores: Mapping[str, int] = field(default_factory=dict)
     evidence: str = ""
     detail: str = ""
     cost_usd: float = 0.0
+    observations: Mapping[str, str] = field(default_factory=dict)
+    exchanges: tuple[Exchange, ...] = ()
+
+    @classmethod
+    def of(cls, exchanges: tuple[Exchange, ...]) -> JudgeReply:
+        """How a call ended: as its last attempt did; what it cost is what all of them did."""
+        last = exchanges[-1]
+        cost = sum(one.cost_usd for one in exchanges)
+        return cls(last.status, last.scores, last.evidence, last.detail, cost, last.observations, exchanges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +318,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The final outcome of one judge's look at one edit."""
+    """The final outcome of one judge's look at one edit. `call`: the call that it was read off, if it was one."""
 
     key: str
     edit: str
@@ -286,6 +328,9 @@ class Verdict:
     scores: Mapping[str, int]
     evidence: str = ""
     detail: str = ""
+    observations: Mapping[str, str] = field(default_factory=dict)
+    call: str = ""
+    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,32 +9,36 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
 from stillme import __version__
+from stillme.pacing import Gate, Pace
 from stillme.records import Status
 from stillme.strict import Frozen
 
 if TYPE_CHECKING:
     import aiohttp
 
-PACKAGE = "aiohttp"  # loaded when the first call is made
+PACKAGES = ("aiohttp", "orjson")  # loaded when the first call is made
 JSON = "application/json"
 LONGEST_BACKOFF = 60.0  # seconds
 LONGEST_MESSAGE = 500  # characters
+LONGEST_KEPT = 1 << 16  # characters of an error's body
 LARGE = 1 << 20  # bytes above which a body is sent in pieces
 _REQUEST_IDS = ("x-request-id", "x-goog-request-id", "request-id", "apim-request-id")
-_OVERLOADED = (429, 503, 529)
+_TURNED_AWAY = 429
 
 
 def _checked_url(url: str) -> str:
@@ -50,7 +54,10 @@ Url = Annotated[str, AfterValidator(_checked_url)]
 
 
 class Limits(Frozen):
-    """How a service is asked. Nothing here changes what it answers."""
+    """How a service is asked. Nothing here changes what it answers.
+
+    starts_at: calls at a time to begin with; it grows from there. None: all of `concurrency` at once.
+    """
 
     timeout_s: float = Field(default=180, gt=0)  # one attempt
     connect_s: float = Field(default=10, gt=0)
@@ -58,17 +65,19 @@ class Limits(Frozen):
     attempts: int = Field(default=4, ge=1, le=20)
     backoff_s: float = Field(default=1.0, ge=0)
     concurrency: int = Field(default=8, ge=1, le=1024)
+    starts_at: int | None = Field(default=None, ge=1)
     requests_per_minute: float | None = Field(default=None, gt=0)
+    tokens_per_minute: float | None = Field(default=None, gt=0)
     most_bytes: int = Field(default=50_000_000, ge=1)
     trust_env: bool = False  # proxies that the environment names
 
 
 @dataclass(frozen=True)
 class Part:
-    """One field of a form: words, or a file."""
+    """One field of a form: words, a file's bytes, or a file on disk, which is sent piece by piece."""
 
     name: str
-    value: str | bytes = field(repr=False)
+    value: str | bytes | Path = field(repr=False)
     filename: str = ""
     media_type: str = ""
 
@@ -77,16 +86,27 @@ class Part:
 class Call:
     """What is asked. `url`: a path under the base, or a whole address.
 
-    `keyless`: without the secret headers. `paced`: whether it counts for the rate limit.
+    `body`: sent as it is, as JSON unless `media_type` says otherwise; a path is sent piece by piece. `headers`:
+    further ones. `keyless`: without the secret headers. `paced`: whether it counts for the rate limit; `tokens`:
+    how much of it. `repeatable`: asked again though an answer that came too late may have been paid for. `once`:
+    asked again only after it was turned away, because the first time may have made what a second would make
+    twice. `timeout_s`: for one attempt that takes longer than others.
     """
 
     method: str
     url: str
     json: Any = field(default=None, repr=False)
     form: Sequence[Part] = field(default=(), repr=False)
+    body: bytes | Path | None = field(default=None, repr=False)
+    media_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
     accepts: tuple[str, ...] = (JSON,)  # media types, or their beginnings
     keyless: bool = False
     paced: bool = True
+    tokens: int = 0
+    repeatable: bool = False
+    once: bool = False
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -94,17 +114,21 @@ class _Sent:
     """A call as it goes out, the same in every attempt."""
 
     address: str
-    body: bytes | None = field(repr=False)
+    body: bytes | Path | Sequence[bytes | Path] | None = field(repr=False)
     media_type: str
 
 
 @dataclass(frozen=True)
 class Try:
-    """One attempt of a call, as it ended."""
+    """One attempt of a call, as it ended. `at`: when it started, in seconds since 1970. `body`: what came."""
 
     kind: Status
     status_code: int
     seconds: float
+    at: float = 0.0
+    message: str = ""
+    request_id: str = ""
+    body: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True)
@@ -131,6 +155,7 @@ class RemoteError(Exception):
     request_id: str = ""
     said: Any = field(default=None, repr=False)  # the body: decoded JSON, or text
     after: float | None = None  # seconds that the other side asks to wait
+    body: bytes = field(default=b"", repr=False)  # as it came, without secrets
     seconds: float = 0.0
     attempts: tuple[Try, ...] = ()
 
@@ -142,7 +167,8 @@ class Client:
     """One service: its address, its secret headers, and how much it is asked at a time.
 
     `hosts`: further hosts, with those under them, that whole addresses may name; the base's own origin always may.
-    `hopeless`: errors that a second attempt would not change though their status suggests it.
+    `hopeless`: errors that a second attempt would not change though their status suggests it. `waits`: seconds
+    that an error's body asks to wait, where a service says so there and not in a header.
     """
 
     def __init__(
@@ -152,10 +178,12 @@ class Client:
         secrets: Mapping[str, str] | None = None,
         hosts: tuple[str, ...] = (),
         hopeless: Callable[[RemoteError], bool] = lambda error: False,
+        waits: Callable[[RemoteError], float | None] = lambda error: None,
     ) -> None:
         self.base, self.limits = base, limits
-        self.gate = Gate(limits.concurrency)
-        self._pace = Pace(limits.requests_per_minute)
+        self.gate = Gate(limits.concurrency, limits.starts_at)
+        self.pace = Pace(limits.requests_per_minute, limits.tokens_per_minute)
+        self._waits = waits
         self._secrets = dict(secrets or {})
         self._hosts = hosts
         self._hopeless = hopeless
@@ -177,20 +205,40 @@ class Client:
         ends: float | None = None
         sent = _Sent(self._address(call), *_content(call, self._boundary))
         while True:
-            result, started = await self._admitted(call, sent, ends)
+            result, started, at = await self._admitted(call, sent, ends)
             ends = ends or started + self.limits.deadline_s
-            code = result.status_code
+            code, number = result.status_code, result.request_id
             if isinstance(result, Answer):
-                tries.append(Try(Status.OK, code, result.seconds))
+                tries.append(Try(Status.OK, code, result.seconds, at, "", number, result.body))
                 return replace(result, attempts=tuple(tries))
-            tries.append(Try(result.kind, code, result.seconds))
+            tries.append(Try(result.kind, code, result.seconds, at, result.message, number, result.body))
             result.attempts = tuple(tries)
-            if not self._again(result) or time.monotonic() + self._pause(result) > ends:
+            if not self._again(call, result) or time.monotonic() + self._pause(result) > ends:
                 raise result
             await asyncio.sleep(self._jittered(self._pause(result)))
 
-    def _again(self, error: RemoteError) -> bool:
-        return error.retryable and len(error.attempts) < self.limits.attempts and not self._hopeless(error)
+    async def download(self, call: Call, path: Path) -> None:
+        """Writes an answer of any size to `path`, aside first, so that a file that is there is whole."""
+        import aiohttp
+
+        sent = _Sent(self._address(call), None, "")
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=self.limits.timeout_s)
+        try:
+            async with self._opened().request(
+                call.method, sent.address, headers=self._headers(call, ""), timeout=timeout, allow_redirects=False
+            ) as response:
+                if response.status != 200:
+                    raise self._failed(response, await self._read(response))
+                await _written(response, path)
+        except TimeoutError:
+            raise RemoteError(Status.TIMEOUT, "the download stopped", retryable=True) from None
+        except (aiohttp.ClientError, OSError) as error:
+            said = f"the download failed: {type(error).__name__}: {error}"
+            raise RemoteError(Status.NETWORK, self._hidden(said), retryable=True) from None
+
+    def _again(self, call: Call, error: RemoteError) -> bool:
+        may = error.status_code == _TURNED_AWAY if call.once else error.retryable
+        return may and len(error.attempts) < self.limits.attempts and not self._hopeless(error)
 
     def _pause(self, error: RemoteError) -> float:
         """Twice as long after every attempt, and at least as long as the other side asks for."""
@@ -201,32 +249,37 @@ class Client:
         """Callers that failed together do not come back together, and none before it may."""
         return seconds * (1 + 0.25 * self._random.random())
 
-    async def _admitted(self, call: Call, sent: _Sent, ends: float | None) -> tuple[Answer | RemoteError, float]:
-        """One attempt, when its turn has come, and when that was."""
+    async def _admitted(
+        self, call: Call, sent: _Sent, ends: float | None
+    ) -> tuple[Answer | RemoteError, float, float]:
+        """One attempt, when its turn has come, and when that was, by both clocks."""
         cuts = await self.gate.enter()
         outcome: int | None = None
         try:
             await self._turn(call)
-            started = time.monotonic()
+            started, at = time.monotonic(), time.time()
             left = self.limits.deadline_s if ends is None else max(0.001, ends - started)
-            result = await self._attempt(call, sent, min(self.limits.timeout_s, left))
+            result = await self._attempt(call, sent, min(call.timeout_s or self.limits.timeout_s, left))
             outcome = result.status_code
             if isinstance(result, RemoteError):
                 result.seconds = time.monotonic() - started
                 self._rest(result)
         finally:
-            await self.gate.leave(cuts, outcome)
-        return result, started
+            self.gate.leave(cuts, outcome)
+        return result, started, at
 
     async def _turn(self, call: Call) -> None:
-        away = self._pace.reserve() if call.paced else 0.0
-        if away:
-            await asyncio.sleep(away)
+        if call.paced:
+            away = self.pace.reserve(call.tokens)
+            if away:
+                await asyncio.sleep(away)
         while (left := self._resting - time.monotonic()) > 0:
             await asyncio.sleep(self._jittered(left))
 
     def _rest(self, error: RemoteError) -> None:
         """A service that asks one caller to wait is left alone by all, unless it asks for too long."""
+        if error.status_code == _TURNED_AWAY and not self._hopeless(error):
+            self.pace.turned_away()
         if error.after is not None and error.after <= self.limits.deadline_s:
             self._resting = max(self._resting, time.monotonic() + error.after)
 
@@ -240,7 +293,7 @@ class Client:
                 call.method,
                 sent.address,
                 data=_sendable(sent.body),
-                headers=self._headers(call, sent.media_type),
+                headers=self._headers(call, sent.media_type) | _length(sent.body),
                 timeout=timeout,
                 allow_redirects=False,
             ) as response:
@@ -251,8 +304,9 @@ class Client:
         except aiohttp.ConnectionTimeoutError:
             return RemoteError(Status.NETWORK, f"no connection within {self.limits.connect_s:g} s", retryable=True)
         except TimeoutError:
-            # an answer that comes late may have been paid for; only what changes nothing is asked again
-            return RemoteError(Status.TIMEOUT, f"no answer within {seconds:g} s", retryable=call.method == "GET")
+            # an answer that comes late may have been paid for
+            again = call.repeatable or call.method == "GET"
+            return RemoteError(Status.TIMEOUT, f"no answer within {seconds:g} s", retryable=again)
         except aiohttp.ClientSSLError as error:
             return RemoteError(Status.NETWORK, self._hidden(f"no trusted connection: {error}"))
         except (aiohttp.ClientError, OSError) as error:
@@ -290,6 +344,7 @@ class Client:
     def _headers(self, call: Call, media_type: str) -> dict[str, str]:
         headers = {"Accept": ", ".join(f"{kind}*" if kind.endswith("/") else kind for kind in call.accepts)}
         headers |= {"Content-Type": media_type} if media_type else {}
+        headers |= call.headers
         return headers if call.keyless else {**headers, **self._secrets}
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
@@ -315,16 +370,22 @@ class Client:
         code, number = response.status, _request_id(response.headers)
         if not 200 <= code < 300:
             return self._failed(response, body)
+        if call.paced:
+            self.pace.answered(response.headers)
         kind = response.content_type
         if not kind.startswith(call.accepts):
             said = f"the answer is {kind}, not {' or '.join(call.accepts)}"
-            return RemoteError(Status.SERVER_ERROR, said, code, request_id=number, said=self._text(body))
+            return RemoteError(Status.SERVER_ERROR, said, code, request_id=number, **self._came(body))
         try:
-            decoded = json.loads(body) if kind == JSON else None
+            decoded = _decoded(body) if kind == JSON else None
         except ValueError:
             said = "the answer is said to be JSON and is not"
-            return RemoteError(Status.SERVER_ERROR, said, code, request_id=number, said=self._text(body))
-        return Answer(code, dict(response.headers), body, decoded, seconds, number)
+            return RemoteError(Status.SERVER_ERROR, said, code, request_id=number, **self._came(body))
+        return Answer(code, response.headers, body, decoded, seconds, number)
+
+    def _came(self, body: bytes) -> dict[str, Any]:
+        text = self._text(body)
+        return {"said": text, "body": text[:LONGEST_KEPT].encode()}
 
     def _failed(self, response: aiohttp.ClientResponse, body: bytes) -> RemoteError:
         code, text = response.status, self._text(body)
@@ -336,10 +397,12 @@ class Client:
         message = _message(said) or response.reason or "no reason given"
         if 300 <= code < 400:
             message = "it answers with a redirect, which is not followed"
-        waiting = asked_to_wait(response.headers) if retryable else None
-        return RemoteError(
-            kind, self._hidden(message), code, retryable, _request_id(response.headers), said, waiting
-        )
+        error = RemoteError(kind, self._hidden(message), code, retryable, _request_id(response.headers), said)
+        error.body = text[:LONGEST_KEPT].encode()
+        if retryable:
+            told = (asked_to_wait(response.headers), self._waits(error))
+            error.after = max((seconds for seconds in told if seconds is not None), default=None)
+        return error
 
     def _text(self, body: bytes) -> str:
         return self._hidden(body.decode("utf-8", "replace"), most=len(body))
@@ -349,57 +412,6 @@ class Client:
         for value in self._secrets.values():
             text = text.replace(value.split()[-1], "…") if value else text
         return text[:most]
-
-
-class Gate:
-    """How many calls may be under way: half as many when a service is overloaded, one more after a good round."""
-
-    def __init__(self, most: int) -> None:
-        self.most = self.limit = most
-        self._under_way = self._cuts = self._well = 0
-        self._changed = asyncio.Condition()
-
-    async def enter(self) -> int:
-        """Waits for a place. Returns how often the limit was cut so far, for `leave`."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._under_way < self.limit)
-            self._under_way += 1
-            return self._cuts
-
-    async def leave(self, cuts: int, status_code: int | None) -> None:
-        async with self._changed:
-            self._under_way -= 1
-            if status_code is not None:
-                self.learn(cuts, status_code)
-            self._changed.notify_all()
-
-    def learn(self, cuts: int, status_code: int) -> None:
-        """Calls that started before the last cut say nothing new: a crowd that is turned away is one event."""
-        if status_code in _OVERLOADED and cuts == self._cuts:
-            self.limit, self._cuts, self._well = max(1, self.limit // 2), self._cuts + 1, 0
-        elif 200 <= status_code < 300:
-            self._well += 1
-            if self._well >= self.limit:
-                self.limit, self._well = min(self.most, self.limit + 1), 0
-
-
-class Pace:
-    """A token bucket that holds a second's worth of calls, at least one."""
-
-    def __init__(self, per_minute: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate = (per_minute or 0.0) / 60
-        self._most = self._tokens = max(1.0, self._rate)
-        self._clock = clock
-        self._at = clock()
-
-    def reserve(self) -> float:
-        """Takes a place in line and says how many seconds it is away."""
-        if not self._rate:
-            return 0.0
-        now = self._clock()
-        self._tokens = min(self._most, self._tokens + (now - self._at) * self._rate) - 1
-        self._at = now
-        return max(0.0, -self._tokens / self._rate)
 
 
 def meaning(status_code: int) -> tuple[Status, bool]:
@@ -444,33 +456,82 @@ def is_loopback(url: str) -> bool:
     return urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
 
 
-def _content(call: Call, boundary: str) -> tuple[bytes | None, str]:
+def _content(call: Call, boundary: str) -> tuple[bytes | Path | Sequence[bytes | Path] | None, str]:
     """What is sent and its type. One piece: a form that is written part by part costs a system call for each."""
+    if call.body is not None:
+        return call.body, call.media_type
     if call.json is not None:
-        return json.dumps(call.json).encode(), JSON
+        return _json(call.json), JSON
     if call.form:
         return _encoded(call.form, boundary), f"multipart/form-data; boundary={boundary}"
     return None, ""
 
 
-def _encoded(form: Sequence[Part], boundary: str) -> bytes:
-    """multipart/form-data, as browsers write it."""
-    pieces: list[bytes] = []
+def _json(value: Any) -> bytes:
+    import orjson
+
+    return orjson.dumps(value)
+
+
+def _decoded(body: bytes) -> Any:
+    import orjson
+
+    return orjson.loads(body)
+
+
+def _encoded(form: Sequence[Part], boundary: str) -> bytes | list[bytes | Path]:
+    """multipart/form-data, as browsers write it; in several pieces only where a part is a file on disk."""
+    pieces: list[bytes | Path] = []
     for part in form:
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="{_quoted(part.name)}"'
         head += f'; filename="{_quoted(part.filename)}"' if part.filename else ""
         head += f"\r\nContent-Type: {part.media_type}" if part.media_type else ""
         value = part.value.encode() if isinstance(part.value, str) else part.value
         pieces += [f"{head}\r\n\r\n".encode(), value, b"\r\n"]
-    return b"".join([*pieces, f"--{boundary}--\r\n".encode()])
+    pieces.append(f"--{boundary}--\r\n".encode())
+    if any(isinstance(piece, Path) for piece in pieces):
+        return pieces
+    return b"".join(piece for piece in pieces if isinstance(piece, bytes))
 
 
 def _quoted(name: str) -> str:
     return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _sendable(content: bytes | None) -> bytes | io.BytesIO | None:
-    return io.BytesIO(content) if content and len(content) > LARGE else content
+def _sendable(content: bytes | Path | Sequence[bytes | Path] | None) -> Any:
+    if isinstance(content, bytes):
+        return io.BytesIO(content) if len(content) > LARGE else content
+    if isinstance(content, Path):
+        return content.open("rb")  # closed by whoever sends it
+    return None if content is None else _pieces(content)
+
+
+def _length(content: bytes | Path | Sequence[bytes | Path] | None) -> dict[str, str]:
+    """Said beforehand where it is sent piece by piece: services do not take bodies of unknown length."""
+    if content is None or isinstance(content, bytes | Path):
+        return {}
+    sizes = (piece.stat().st_size if isinstance(piece, Path) else len(piece) for piece in content)
+    return {"Content-Length": str(sum(sizes))}
+
+
+async def _pieces(content: Sequence[bytes | Path]) -> AsyncIterator[bytes]:
+    for piece in content:
+        if isinstance(piece, bytes):
+            yield piece
+            continue
+        with piece.open("rb") as file:
+            while block := file.read(LARGE):
+                yield block
+
+
+async def _written(response: aiohttp.ClientResponse, path: Path) -> None:
+    aside = path.with_name(f"{path.name}.part")
+    with aside.open("wb") as file:
+        async for block in response.content.iter_chunked(LARGE):
+            file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
 
 
 def _request_id(headers: Mapping[str, str]) -> str:

@@ -46,6 +46,7 @@ class Seen:
     headers: Mapping[str, str]
     form: dict[str, list[Any]] = field(default_factory=dict)
     json: Any = None
+    body: bytes = b""
 
     def word(self, name: str) -> str:
         (value,) = self.form[name]
@@ -123,7 +124,8 @@ async def arrived(request: web.Request) -> Seen:
         for name, value in (await request.post()).items():
             seen.form.setdefault(name, []).append(_held(value))
     elif request.can_read_body:
-        seen.json = await request.json()
+        seen.body = await request.read()
+        seen.json = json.loads(seen.body)
     return seen
 
 

@@ -231,6 +231,8 @@ SAME_PIXELS: Mapping[str, Any] = {
     "backoff_s": 9,
     "concurrency": 9,
     "requests_per_minute": 9,
+    "starts_at": 2,
+    "tokens_per_minute": 1000.0,
     "most_bytes": 9,
     "trust_env": True,
     "most_images": 9,

@@ -22,7 +22,7 @@ from stillme.backends import Place, Prepared, require_key
 from stillme.editors import diffusing
 from stillme.editors.diffusing import Diffuser, Open
 from stillme.records import EditReply, EditRequest
-from stillme.remote import PACKAGE, Call, Client, Limits, RemoteError, Url, is_loopback
+from stillme.remote import PACKAGES, Call, Client, Limits, RemoteError, Url, is_loopback
 from stillme.strict import Frozen
 
 VERSION = 1  # raise when the same settings give other pixels
@@ -83,7 +83,7 @@ def _further(settled: Settings) -> Iterator[str]:
     if settled.quantization:
         yield "bitsandbytes"
     if settled.remote_text_encoder:
-        yield PACKAGE
+        yield from PACKAGES
 
 
 def _told(encoder: TextEncoder) -> str:

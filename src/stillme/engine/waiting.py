@@ -30,13 +30,15 @@ def wait(
     record: Record[Item, Reply],
     concurrency: int,
     stop: Stop,
+    recorders: int = RECORDERS,
 ) -> None:
     """Asks for every item, `concurrency` at a time, until all are recorded or `stop` is set; raises what failed.
 
-    `opened` gives the function to ask with, on the loop that it will be used on; `record` may block.
+    `opened` gives the function to ask with, on the loop that it will be used on. `record` may block; with no
+    recorders it may not, and is called on the loop itself.
     """
     try:
-        asyncio.run(_Crew(iter(items), record, stop).run(opened, concurrency))
+        asyncio.run(_Crew(iter(items), record, stop, recorders).run(opened, concurrency))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
@@ -44,11 +46,11 @@ def wait(
 class _Crew(Generic[Item, Reply]):
     """What the callers of one piece of work share."""
 
-    def __init__(self, items: Iterator[Item], record: Record[Item, Reply], stop: Stop) -> None:
+    def __init__(self, items: Iterator[Item], record: Record[Item, Reply], stop: Stop, recorders: int) -> None:
         self._items = items
         self._record = record
         self._stop = stop
-        self._pool = ThreadPoolExecutor(RECORDERS, thread_name_prefix="recorder")
+        self._pool = ThreadPoolExecutor(recorders, thread_name_prefix="recorder") if recorders else None
         self._failure: BaseException | None = None
 
     async def run(
@@ -64,7 +66,8 @@ class _Crew(Generic[Item, Reply]):
                 for _ in range(IN_FLIGHT):  # every place free: every result is recorded
                     await self._places.acquire()
         finally:
-            self._pool.shutdown()
+            if self._pool:
+                self._pool.shutdown()
         if self._failure is not None:
             raise self._failure
 
@@ -89,7 +92,10 @@ class _Crew(Generic[Item, Reply]):
                 self._fail(error)
                 return
             await self._places.acquire()
-            self._pool.submit(self._keep, item, reply)
+            if self._pool:
+                self._pool.submit(self._keep, item, reply)
+            else:
+                self._keep(item, reply)
 
     async def _taken(self) -> AsyncIterator[Item]:
         while not self._stop:
@@ -99,7 +105,7 @@ class _Crew(Generic[Item, Reply]):
             yield item
 
     def _keep(self, item: Item, reply: Reply) -> None:
-        """In a recorder's thread. One word to the loop a result: each costs it a turn."""
+        """In a recorder's thread, or on the loop. One word to the loop a result: each costs it a turn."""
         try:
             self._record(item, reply).add_done_callback(self._kept)
         except Exception as error:

@@ -2,16 +2,117 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
 
-from stillme.records import JudgeReply, JudgeRequest
+from stillme.records import Exchange, JudgeReply, JudgeRequest, digest
 
 INSTRUMENT = "instrument"  # the kind of judge that measurements are read by; it is never asked
 READ_BY_INSTRUMENT = ("skin_tone_shift", "change")  # measures of which it needs at least one
-BACKENDS = {"planted": "stillme.judges.planted", INSTRUMENT: "stillme.judges.instrument"}
+BACKENDS = {
+    "planted": "stillme.judges.planted",
+    INSTRUMENT: "stillme.judges.instrument",
+    "gemini": "stillme.judges.gemini",
+    "openai": "stillme.judges.openai",
+}
 
 
 class Judge(Protocol):
     """Looks at source and edit, scores every axis asked, or says why not. Called from several threads."""
 
     def judge(self, request: JudgeRequest) -> JudgeReply: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """The exact request as plain data, but for the pictures, which stand in it by name.
+
+    `content` is what is hashed and stored. `pieces` is the body that is sent, cut where the pictures go in, as
+    base64: source first. So no encoder ever sees a picture.
+    """
+
+    content: Mapping[str, Any]
+    pieces: tuple[bytes, bytes, bytes] = field(repr=False)
+    hash: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hash", digest("question", **self.content))
+
+    def body(self, source: bytes, edited: bytes) -> bytes:
+        """What is sent; the pictures as base64."""
+        return b"".join((self.pieces[0], source, self.pieces[1], edited, self.pieces[2]))
+
+
+def call_key(question: Question, source: str, edited: str, repeat: int) -> str:
+    """What a call depends on: the effective request, with pictures by content. Never paid for twice."""
+    return digest("call", question=question.hash, source=source, edited=edited, repeat=repeat)
+
+
+class RemoteJudge(Protocol):
+    """A judge behind a network, used on one event loop. `question` is pure and quick when asked again."""
+
+    def question(self, request: JudgeRequest) -> Question: ...
+
+    async def judge(self, request: JudgeRequest) -> JudgeReply: ...
+
+    async def close(self) -> None: ...
+
+    @property
+    def batches(self) -> Batches | None:
+        """How the service takes many calls at once for less; None where it does not."""
+        ...
+
+
+class State(StrEnum):
+    """How far a batch is."""
+
+    RUNNING = "running"
+    ENDED = "ended"  # with answers, perhaps not to everything: an expired one may have none
+    FAILED = "failed"  # with none: rejected or cancelled
+    FULL = "full"  # with none: too much of the account's is under way, another time it may be taken
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch as the service tells of it. `outputs`: names of what can be downloaded."""
+
+    id: str
+    tags: Mapping[str, str]
+    state: State
+    outputs: tuple[str, ...] = ()
+    detail: str = ""
+
+
+class Batches(Protocol):
+    """A service's batch interface. Whatever fails is a RemoteError; `tags` come back from `every`."""
+
+    @property
+    def most_bytes(self) -> int: ...
+
+    @property
+    def most_requests(self) -> int: ...
+
+    def line(self, key: str, body: bytes) -> bytes:
+        """One call as a line of a batch's file, without the line's end."""
+        ...
+
+    async def upload(self, path: Path, name: str) -> str:
+        """Sends a batch's file; returns the service's name for it."""
+        ...
+
+    async def create(self, uploaded: str, tags: Mapping[str, str]) -> Batch: ...
+
+    def every(self) -> AsyncIterator[Batch]:
+        """The account's batches, newest first."""
+        ...
+
+    async def look(self, batch: str) -> Batch: ...
+
+    async def download(self, output: str, path: Path) -> None: ...
+
+    def answers(self, path: Path, axes: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, Exchange]]:
+        """Call key -> how it ended, from a downloaded file; `axes`: call key -> the axes asked."""
+        ...

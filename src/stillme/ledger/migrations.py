@@ -92,7 +92,30 @@ CREATE TABLE extra (                   -- further pictures that an editor made o
 ) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH, _MEASUREMENT, _MAKING)
+_CALLS = """
+ALTER TABLE attempt ADD COLUMN http INTEGER NOT NULL DEFAULT 0;      -- the status of an answer by HTTP
+ALTER TABLE attempt ADD COLUMN usage TEXT NOT NULL DEFAULT '';       -- JSON: tokens by kind, as they were counted
+ALTER TABLE attempt ADD COLUMN raw BLOB;                             -- the answer as it came, by zlib
+ALTER TABLE verdict ADD COLUMN observations TEXT NOT NULL DEFAULT '';  -- JSON: what a judge saw before it scored
+ALTER TABLE verdict ADD COLUMN call TEXT NOT NULL DEFAULT '';        -- the call that it was read off
+ALTER TABLE verdict ADD COLUMN repeat INTEGER NOT NULL DEFAULT 0;    -- above 0: does the judge agree with itself?
+CREATE TABLE question (                -- a request as it was sent, but for the pictures
+    hash TEXT PRIMARY KEY, content TEXT NOT NULL
+) STRICT;
+CREATE TABLE call (                    -- what was asked about which pictures; several verdicts may share one
+    key TEXT PRIMARY KEY, question TEXT NOT NULL REFERENCES question,
+    source TEXT NOT NULL REFERENCES object, edited TEXT NOT NULL REFERENCES object, repeat INTEGER NOT NULL
+) STRICT;
+CREATE TABLE shard (                   -- calls that travel to a service together; calls: JSON, their keys
+    key TEXT PRIMARY KEY, judge TEXT NOT NULL, settings TEXT NOT NULL REFERENCES settings, calls TEXT NOT NULL
+) STRICT;
+CREATE TABLE shipment (                -- how far a shard is, step by step; content: JSON
+    id INTEGER PRIMARY KEY, shard TEXT NOT NULL REFERENCES shard, at TEXT NOT NULL, step TEXT NOT NULL,
+    content TEXT NOT NULL
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH, _MEASUREMENT, _MAKING, _CALLS)
 VERSION = len(MIGRATIONS)
 
 

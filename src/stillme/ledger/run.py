@@ -10,6 +10,8 @@ import json
 import platform
 import sqlite3
 import threading
+import uuid
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -125,6 +127,12 @@ class Run:
     def meta(self) -> dict[str, str]:
         return dict(self.query("SELECT key, value FROM meta ORDER BY key"))
 
+    @property
+    def id(self) -> str:
+        """A name that no other run has: what is left elsewhere under it belongs here."""
+        meta = self.meta()
+        return meta.get("id") or digest("run", created=meta["created"], protocol=meta["protocol_hash"])[:32]
+
     def keys(self, table: str) -> set[str]:
         """All keys of a table: what a resume compares the plan with."""
         column = {"object": "sha256", "settings": "hash"}.get(table, "key")
@@ -143,6 +151,15 @@ class Run:
     def truth(self, edit: str) -> dict[str, float]:
         """What was planted into an edit; empty for a real one."""
         return dict(self.query("SELECT quantity, value FROM truth WHERE edit = ?", (edit,)))
+
+    def scores(self, verdict: str) -> dict[str, int]:
+        """The scores of a verdict; empty where it has none."""
+        with self._reading, database(self.path / LEDGER):
+            found = self.connection.execute("SELECT * FROM score WHERE verdict = ?", (verdict,))
+            names = [column[0] for column in found.description]
+            row = found.fetchone()
+        pairs = zip(names[1:], row[1:], strict=True) if row else ()
+        return {name: score for name, score in pairs if score is not None}
 
     def spent_usd(self) -> float:
         return float(self.query("SELECT coalesce(sum(cost_usd), 0) FROM attempt")[0][0])
@@ -189,11 +206,15 @@ class Run:
         made = _making_rows(edit.key, making) if making else ()
         return self.append(*([image.row] if image else []), row, _attempt(attempt), *truth, *made)
 
+    def add_verdicts(
+        self, verdicts: Iterable[Verdict], attempts: Iterable[Attempt], asked: Iterable[Insert] = ()
+    ) -> Future[None]:
+        """One unit: how the call went, what was asked, and every verdict that is read off it."""
+        rows = [row for verdict in verdicts for row in _verdict_rows(verdict)]
+        return self.append(*asked, *(_attempt(one) for one in attempts), *rows)
+
     def add_verdict(self, verdict: Verdict, attempt: Attempt) -> Future[None]:
-        v = verdict
-        row = (v.key, v.edit, v.judge, v.settings, v.status.value, v.evidence, v.detail)
-        scores = [_scores(v.key, v.scores)] if v.status is Status.OK else []
-        return self.append(Insert("verdict", row), _attempt(attempt), *scores)
+        return self.add_verdicts([verdict], [attempt])
 
     def add_measurements(self, measurements: Iterable[Measurement]) -> Future[None]:
         """One unit: everything that was read off one pair."""
@@ -231,10 +252,29 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
+def _verdict_rows(verdict: Verdict) -> Iterator[Insert]:
+    v = verdict
+    seen = canonical(dict(v.observations)) if v.observations else ""
+    row = (v.key, v.edit, v.judge, v.settings, v.status.value, v.evidence, v.detail, seen, v.call, v.repeat)
+    yield Insert("verdict", row)
+    if v.status is Status.OK:
+        yield _scores(v.key, v.scores)
+
+
 def _attempt(attempt: Attempt) -> Insert:
     a = attempt
-    told = (a.cost_usd, a.detail, a.code, a.request_id)
-    return Insert("attempt", (None, a.subject, a.status.value, a.started, a.seconds, *told))
+    told = (a.cost_usd, a.detail, a.code, a.request_id, a.http, canonical(dict(a.usage)) if a.usage else "")
+    raw = zlib.compress(a.raw, 1) if a.raw else None
+    return Insert("attempt", (None, a.subject, a.status.value, a.started, a.seconds, *told, raw))
+
+
+def question_row(name: str, content: Mapping[str, Any]) -> Insert:
+    """What is asked, without the pictures: kept once, whoever is asked about."""
+    return Insert("question", (name, canonical(content)), again=True)
+
+
+def call_row(key: str, question: str, source: str, edited: str, repeat: int) -> Insert:
+    return Insert("call", (key, question, source, edited, repeat), again=True)
 
 
 def _making_rows(edit: str, making: Making) -> Iterator[Insert]:
@@ -303,6 +343,7 @@ def _sign(connection: sqlite3.Connection, protocol: Protocol, objects: Store | N
         "protocol_hash": protocol.hash,
         "protocol_files": canonical(protocol.files),
         "created": now(),
+        "id": uuid.uuid4().hex,
         "stillme": __version__,
         "python": platform.python_version(),
         **({OBJECTS: canonical(objects.model_dump(mode="json"))} if objects else {}),

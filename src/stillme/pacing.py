@@ -1,0 +1,193 @@
+"""How fast a service is asked: how many calls at a time, and when the next may start.
+
+Knows the clock and what answers say of limits; nothing of what is asked, and no network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+_OVERLOADED = (503, 529)
+_TURNED_AWAY = 429
+MOST_SEEN, LATELY = 4096, 2.0  # answers, seconds: what a service has shown of late
+CROWD = 1.0  # seconds within which calls that are turned away are one event
+SLOWER, SLOWEST = 0.9, 0.5  # of the rate that was answered; calls a second
+FAR, NEAR = 1.3, 1.01  # growth a second, far from where it was turned away and near it
+_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_NUMBER = r"\d+(?:\.\d+)?"
+_DURATION = re.compile(
+    "".join(f"(?:(?P<{unit}>{_NUMBER}){unit}(?![a-z]))?" for unit in _UNITS) + f"|(?P<plain>{_NUMBER})"
+)
+
+
+class Gate:
+    """How many calls may be under way: from `first` twice as many a round until something is wrong, then one more
+    after a good round, half as many when a service is overloaded, three quarters when it turns calls away."""
+
+    def __init__(self, most: int, first: int | None = None) -> None:
+        self.most, self.limit = most, min(most, first or most)
+        self._is_starting = self.limit < most
+        self._under_way = self._cuts = self._well = 0
+        self._line: deque[asyncio.Future[None]] = deque()
+
+    async def enter(self) -> int:
+        """Waits for a place. Returns how often the limit was cut so far, for `leave`."""
+        if self._under_way < self.limit and not self._line:
+            self._under_way += 1
+        else:
+            await self._queue()
+        return self._cuts
+
+    async def _queue(self) -> None:
+        """In line; whoever lets one in has counted it already."""
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():  # let in and gone at the same time
+                self._under_way -= 1
+                self._let_in()
+            raise
+
+    def leave(self, cuts: int, status_code: int | None) -> None:
+        self._under_way -= 1
+        if status_code is not None:
+            self.learn(cuts, status_code)
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._line and self._under_way < self.limit:
+            place = self._line.popleft()
+            if not place.done():
+                place.set_result(None)
+                self._under_way += 1
+
+    def learn(self, cuts: int, status_code: int) -> None:
+        """Calls that started before the last cut say nothing new: a crowd that is turned away is one event."""
+        if status_code == _TURNED_AWAY or status_code in _OVERLOADED:
+            if cuts == self._cuts:
+                left = self.limit * 3 // 4 if status_code == _TURNED_AWAY else self.limit // 2
+                self.limit, self._cuts, self._well, self._is_starting = max(1, left), self._cuts + 1, 0, False
+        elif 200 <= status_code < 300 and self.limit < self.most:
+            self._well += 1
+            if self._is_starting or self._well >= self.limit:
+                self.limit, self._well = self.limit + 1, 0
+
+
+class Pace:
+    """When the next call may start: by the limits that are known, and by what a service says or shows of its own.
+
+    A service that tells what is left (`x-ratelimit-*`) is asked as fast as that refills. One that turns calls away
+    without telling is asked a little slower than it has just answered, and then slowly faster again.
+    """
+
+    def __init__(
+        self,
+        requests_per_minute: float | None,
+        tokens_per_minute: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._known = [
+            (Bucket(limit / 60, clock), by_tokens)
+            for limit, by_tokens in ((requests_per_minute, False), (tokens_per_minute, True))
+            if limit
+        ]
+        self.learned: Bucket | None = None
+        self._ceiling = 0.0  # calls a second at which it was turned away last
+        self._grown = self._cut = clock()
+        self._answered: deque[float] = deque(maxlen=MOST_SEEN)
+
+    def reserve(self, tokens: int = 0) -> float:
+        """Takes a place in line and says how many seconds it is away."""
+        away = [bucket.take(float(tokens) if by_tokens else 1.0) for bucket, by_tokens in self._known]
+        if self.learned is not None:
+            self._grow(self.learned)
+            away.append(self.learned.take(1.0))
+        return max(away, default=0.0)
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        """A success: when it was, and what it says of the limit."""
+        self._answered.append(self._clock())
+        left = headers.get("x-ratelimit-remaining-requests")
+        if left is not None:
+            self._told(left, headers)
+
+    def _told(self, left: str, headers: Mapping[str, str]) -> None:
+        """What is left and when it is full again give how fast it refills. A tenth is left for others."""
+        limit, reset = headers.get("x-ratelimit-limit-requests", ""), headers.get("x-ratelimit-reset-requests", "")
+        seconds = duration(reset)
+        try:
+            room, most = float(left), float(limit)
+        except ValueError:
+            return
+        if not seconds or most <= room:
+            return
+        rate = 0.95 * (most - room) / seconds
+        if self.learned is None:
+            self.learned = Bucket(rate, self._clock)
+        self.learned.rate, self.learned.most = rate, most
+        self.learned.tokens = min(self.learned.tokens, 0.9 * room)
+        self._ceiling, self._grown = rate, self._clock()
+
+    def turned_away(self) -> None:
+        """Slower than the service has just answered; a crowd that is turned away together is one event."""
+        now = self._clock()
+        if self.learned is not None and now - self._cut < CROWD:
+            return
+        seen = self._seen(now)
+        if self.learned is None:
+            self.learned = Bucket(SLOWER * seen, self._clock)
+        else:
+            self.learned.rate = max(SLOWEST, SLOWER * min(seen, self.learned.rate))
+        self.learned.tokens = min(self.learned.tokens, 0.0)
+        self._ceiling, self._cut, self._grown = self.learned.rate / SLOWER, now, now
+
+    def _seen(self, now: float) -> float:
+        """Answers a second, of late."""
+        recent = [at for at in self._answered if at > now - LATELY]
+        if len(recent) < 2:
+            return SLOWEST
+        return max(SLOWEST, len(recent) / max(now - recent[0], 0.1))
+
+    def _grow(self, learned: Bucket) -> None:
+        now = self._clock()
+        growth = FAR if learned.rate < 0.8 * self._ceiling else NEAR
+        learned.rate *= growth ** (now - self._grown)
+        self._grown = now
+
+
+class Bucket:
+    """Tokens that refill at a rate; it holds a second's worth, at least one."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate = rate  # a second
+        self.most = self.tokens = max(1.0, rate)
+        self._clock = clock
+        self._at = clock()
+
+    def take(self, count: float) -> float:
+        """Takes them, in advance where they are not there yet, and says how many seconds away that is."""
+        now = self._clock()
+        self.tokens = min(self.most, self.tokens + (now - self._at) * self.rate) - count
+        self._at = now
+        return max(0.0, -self.tokens / self.rate)
+
+
+def duration(text: str) -> float | None:
+    """Seconds, of times as services write them; None of anything else.
+
+    >>> duration("1m30.5s"), duration("20ms"), duration("7"), duration("soon")
+    (90.5, 0.02, 7.0, None)
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not text.strip():
+        return None
+    if found["plain"]:
+        return float(found["plain"])
+    return sum(float(found[unit] or 0) * seconds for unit, seconds in _UNITS.items())

@@ -65,6 +65,17 @@ def refusals(edits: pl.DataFrame, protocol: Protocol, level: float = LEVEL, seed
     )
 
 
+def judges_refusals(looks: pl.DataFrame, protocol: Protocol, level: float = LEVEL, seed: int = 0) -> pl.DataFrame:
+    """Dimension × judge × group, each against everyone else: who is refused a verdict. A family of its own.
+
+    `looks`: one row per judge and edit with judge, person, prompt, status and the person's groups. A look is
+    decided when the judge scored or refused; an answer that could not be read has failed.
+    """
+    as_editors = looks.rename({"judge": "editor"}).with_columns(last_status=pl.lit(""))
+    by_group = _by_group(_sorted_out(as_editors, protocol), protocol, level, seed)
+    return _with_corrected(by_group, iter(holm(_family(by_group)))).rename({"editor": "judge"})
+
+
 def _sorted_out(edits: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
     """What each edit counts as. One that will be tried again has failed so far; one never asked for is pending."""
     categories = {prompt.id: prompt.category for prompt in protocol.prompts.prompts}

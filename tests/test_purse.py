@@ -170,3 +170,22 @@ def test_spending_never_goes_down(audit: Config) -> None:
         seen.append(purse.spent)
     assert all(before <= after for before, after in pairwise(seen))
     assert 2.8 < seen[-1] <= 3.0
+
+
+def test_an_account_that_is_used_up_is_asked_no_more(audit: Config) -> None:
+    purse = Purse(priced(audit, 10, a=price(1), b=price(1)), 0.0)
+    purse.exhaust((EDITOR, "a"))
+    assert purse.reserve((EDITOR, "a")) is Answer.NO
+    assert purse.room((EDITOR, "a")) == 0
+    assert purse.reserve((EDITOR, "b")) is Answer.YES
+    assert purse.reason == "the account of 'a' is used up, as its service says"
+
+
+def test_how_many_calls_still_fit(audit: Config) -> None:
+    purse = Purse(priced(audit, 10, a=price(1), free=price(0)), 0.0)
+    assert purse.room((EDITOR, "a")) == 10
+    assert purse.room((EDITOR, "a"), share=0.5) == 20
+    purse.reserve((EDITOR, "a"))
+    purse.spend(2.5)
+    assert purse.room((EDITOR, "a")) == 6
+    assert purse.room((EDITOR, "free")) is None

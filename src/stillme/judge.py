@@ -115,10 +115,16 @@ def look_key(
 
 def missing(run: Run, design: Design) -> tuple[list[Look], int]:
     """The looks without a verdict, and how many have one. Judges with equal settings share theirs."""
+    todo, there = _sorted_out(run, design)
+    return todo, there.total()
+
+
+def _sorted_out(run: Run, design: Design) -> tuple[list[Look], Counter[str]]:
+    """The looks without a verdict; judge -> how many have one."""
     done = run.keys("verdict")
     wanted = {look.key: look for look in chain(looks(run, design), repeated(run, design))}
-    todo = [look for look in wanted.values() if look.key not in done]
-    return todo, len(wanted) - len(todo)
+    there = Counter(look.judge for look in wanted.values() if look.key in done)
+    return [look for look in wanted.values() if look.key not in done], there
 
 
 def standing(run: Run, design: Design) -> dict[str, Counter[str]]:
@@ -133,19 +139,12 @@ def standing(run: Run, design: Design) -> dict[str, Counter[str]]:
 
 def judge(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:
     """Asks for the missing verdicts and records each one, whatever came of it. Services are asked side by side."""
-    todo, _ = missing(run, design)
-    with progress.stages("Verdicts", _totals(run, design, todo), "judge") as stages:
+    todo, there = _sorted_out(run, design)
+    left = Counter(look.judge for look in todo)
+    totals = {name: (left[name], there[name]) for name in design.judges}
+    with progress.stages("Verdicts", totals, "judge") as stages:
         step = _Step(run, design, stages, stop, purse, progress.say)
         side_by_side([partial(step.run, name, some) for name, some in _lanes(design, todo).items()], stop)
-
-
-def _totals(run: Run, design: Design, todo: Sequence[Look]) -> dict[str, tuple[int, int]]:
-    """Judge -> verdicts to ask for now, verdicts that are there."""
-    left = Counter(look.judge for look in todo)
-    done = run.keys("verdict")
-    every = chain(looks(run, design), repeated(run, design))
-    there = Counter(look.judge for look in every if look.key in done)
-    return {name: (left[name], there[name]) for name in design.judges}
 
 
 def _lanes(design: Design, todo: Sequence[Look]) -> dict[str, list[Look]]:

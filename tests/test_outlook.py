@@ -13,7 +13,7 @@ from stillme import gpus, outlook, pipeline, showing
 from stillme.backends import Lane, Price
 from stillme.config import Config
 from stillme.gpus import Gpu
-from stillme.outlook import ENOUGH, Ahead, Call, Cost, look_ahead
+from stillme.outlook import ENOUGH, Ahead, Call, Cost, JudgeAhead, look_ahead
 from stillme.progress import Progress
 from stillme.purse import limited
 
@@ -65,7 +65,7 @@ def test_a_plan_fits_100_columns_and_says_everything(load_audit: Load, monkeypat
         "even: attention_slicing will have no effect: no component has it.",
         "even: prices as of 2026-11-15",
         "erases: needs about 62 GB of GPU memory; too much for this machine: NVIDIA A10 (24 GB).",
-        "guesses until 5 calls of an editor are done",
+        "guesses until 5 calls of an editor or a judge are done",
         "Expected for what is missing: 0.48 USD (0.12 to 2.40), about 12 min.",
         "Budget: 1.00 USD, 0.00 spent, 1.00 left: enough for what is expected, not for the highest prices.",
     ):
@@ -131,3 +131,83 @@ def test_cards_are_read_from_what_nvidia_smi_prints(tmp_path: Path, monkeypatch:
     assert gpus.here() == (Gpu("NVIDIA H100 80GB HBM3", 79.6), Gpu("NVIDIA A10", 22.5))
     program.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'\nexit 9\n")
     assert gpus.here() is None
+
+
+# Judges
+
+
+def judged(load: Load, **changes: object) -> Config:
+    """Two services in the place of the simulated judges: one asked live, one in batches. Edits are made for nothing."""
+    config = load(judging={"repeats": 0.25}, **changes)
+    service = {"lane": Lane.REMOTE, "concurrency": 4, "seconds": 8.0, "price": PRICE}
+    batch = {
+        "batch_wait_s": 3600.0,
+        "dropped": {"temperature": "the model takes none"},
+        "caveats": ("Pins nothing.",),
+    }
+    more: dict[str, dict[str, object]] = {"a": service, "b": {**service, **batch}}
+    changed = {name: replace(one, **more[name]) for name, one in config.judges.items()}  # type: ignore[arg-type]
+    return replace(config, judges=changed)
+
+
+def judge(plan: outlook.Outlook, name: str) -> JudgeAhead:
+    return next(one for one in plan.judges if one.judge == name)
+
+
+def test_every_judge_has_its_looks_its_time_and_its_cost(load_audit: Load) -> None:
+    plan = look_ahead(judged(load_audit))
+    live, batch = judge(plan, "a"), judge(plan, "b")
+    assert (live.done, live.missing, live.repeats_missing, live.calls) == (0, 24, 6, 30)
+    assert live.seconds == 30 * 8 / 4 and live.batch_wait_s is None
+    assert batch.seconds == 0 and batch.batch_wait_s == 3600, "nobody knows how long a batch takes"
+    assert live.cost == batch.cost == Cost(0.30, 1.20, 6.00)
+    assert plan.cost == Cost(0.60, 2.40, 12.00) and plan.seconds == pytest.approx(60, abs=1)
+    assert (plan.verdicts_missing, plan.repeats_missing) == (48, 12), "second looks are counted apart"
+
+
+def test_a_plan_tells_of_judges_what_a_newcomer_needs(load_audit: Load) -> None:
+    config = judged(load_audit)
+    text = showing.outlook(config, look_ahead(config))
+    assert max(map(len, text.splitlines()[:-1])) <= 100
+    flat = " ".join(text.split())
+    for said in (
+        "second looks 0 12",
+        "a live 0 24 6 60 s 1.20 (0.30 to 6.00)",
+        "b batch 0 24 6 – 1.20 (0.30 to 6.00)",
+        "a: prices as of 2026-11-15",
+        "b: temperature will have no effect: the model takes none.",
+        "b: Pins nothing.",
+        "b: asked in batches; a run waits at most 60 min, and the next one fetches what is left.",
+        "They are in no score; the share is set under judging: repeats.",
+        "about 60 s and the time that batches take.",
+    ):
+        assert said in flat, said
+
+
+def test_judges_on_this_machine_have_no_columns_of_services(load_audit: Load) -> None:
+    config = load_audit()
+    text = showing.outlook(config, look_ahead(config))
+    assert "judge done missing time cost in USD a 0 24" in " ".join(text.split()) and "second look" not in text
+
+
+def test_scripts_get_the_judges_too(load_audit: Load) -> None:
+    plan = json.loads(json.dumps(asdict(look_ahead(judged(load_audit)))))
+    assert [one["judge"] for one in plan["judges"]] == ["a", "b"]
+    assert plan["judges"][1]["dropped"] == {"temperature": "the model takes none"}
+    assert plan["judges"][1]["price_date"] == "2026-11-15" and plan["judges"][0]["calls"] == 30
+
+
+def test_what_is_judged_is_not_ahead_any_more(load_audit: Load) -> None:
+    config = load_audit(budgets={"edits": 14})
+    with pytest.raises(Exception, match="the edit budget is reached"):
+        pipeline.run(config, Progress())
+    for one in look_ahead(config).judges:
+        assert 0 < one.done <= 14 and one.done + one.missing <= 24
+        assert one.measured and one.seconds_a_call < 100
+
+
+def test_judges_with_equal_settings_are_paid_for_once(load_audit: Load) -> None:
+    config = load_audit()
+    twin = replace(config, judges=dict.fromkeys(config.judges, replace(config.judges["a"], price_usd=0.1)))
+    plan = look_ahead(twin)
+    assert plan.verdicts_missing == 24 and plan.cost.expected == pytest.approx(2.4)

@@ -1,4 +1,5 @@
-"""What a run would do, before anything is written or spent: editor by editor, what is missing, its time, its cost.
+"""What a run would do, before anything is written or spent: what is missing, its time, its cost, editor by editor
+and judge by judge.
 
 No model is loaded and no service is asked. Times come from the run's own calls once there are a few of them, and
 from the backends' own guesses before.
@@ -10,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -25,7 +27,7 @@ from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.records import Status, Trial
 
-ENOUGH = 5  # calls of an editor after which its own pace is known
+ENOUGH = 5  # calls of an editor or a judge after which its own pace is known
 VRAM = "vram_gb"
 
 
@@ -67,8 +69,33 @@ class Ahead:
 
 
 @dataclass(frozen=True)
+class JudgeAhead:
+    """What is ahead of one judge. `repeats_…`: second looks, which are in no score.
+
+    `calls`: at most, because looks at equal pixels share one. `batch_wait_s`: how long it is waited for batches,
+    whose time nobody knows, so that `seconds` is 0; None where it is asked live.
+    """
+
+    judge: str
+    done: int
+    missing: int
+    repeats_done: int
+    repeats_missing: int
+    calls: int
+    is_remote: bool
+    batch_wait_s: float | None
+    seconds: float
+    seconds_a_call: float
+    measured: bool
+    cost: Cost
+    price_date: str
+    dropped: Mapping[str, str]
+    caveats: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Outlook:
-    """What a run would do: counts, cost and time of what is missing.
+    """What a run would do: counts, cost and time of what is missing. Second looks are counted apart.
 
     `gpus`: this machine's; None where no editor needs one, and where nobody could look.
     """
@@ -84,12 +111,15 @@ class Outlook:
     measurements_missing: int
     verdicts_done: int
     verdicts_missing: int
+    repeats_done: int
+    repeats_missing: int
     cost_usd: float
     cost: Cost
     spent_usd: float
     budget_usd: float | None
     seconds: float
     ahead: tuple[Ahead, ...]
+    judges: tuple[JudgeAhead, ...]
     gpus: tuple[Gpu, ...] | None
 
 
@@ -100,11 +130,10 @@ def look_ahead(config: Config) -> Outlook:
     design = designs.make(config, portraits)
     done = _already(config, design)
     todo = [trial for trial in design.distinct_edits() if trial.edit not in done.edits]
-    verdicts = done.verdicts_missing + _verdicts_of(design, todo)
     measurements = done.measurements_missing + _measurements_of(design, todo)
-    judges = [config.judges[name] for name in design.judges]
     ahead = _each_ahead(design, todo, done.calls)
-    cost = sum((one.cost for one in ahead), _mean_cost(judges, verdicts))
+    judges = _judges_ahead(design, todo, done)
+    cost = sum((*(one.cost for one in ahead), *(one.cost for one in judges)), Cost())
     controls = sum(trial.is_control for trial in design.trials)
     return Outlook(
         portraits=len(portraits),
@@ -116,14 +145,17 @@ def look_ahead(config: Config) -> Outlook:
         edits_missing=len(todo),
         measurements_done=done.measurements,
         measurements_missing=measurements,
-        verdicts_done=done.verdicts,
-        verdicts_missing=verdicts,
+        verdicts_done=sum(one.done for one in judges),
+        verdicts_missing=sum(one.missing for one in judges),
+        repeats_done=sum(one.repeats_done for one in judges),
+        repeats_missing=sum(one.repeats_missing for one in judges),
         cost_usd=cost.expected,
         cost=cost,
         spent_usd=done.spent_usd,
         budget_usd=config.audit.budgets.cost_usd,
-        seconds=_side_by_side(config, ahead) + _afterwards(config, judges, verdicts, measurements),
+        seconds=_editing(config, ahead) + _measuring(config, measurements) + _judging(config, judges),
         ahead=tuple(ahead),
+        judges=tuple(judges),
         gpus=_cards(config, ahead),
     )
 
@@ -135,28 +167,15 @@ def _cards(config: Config, ahead: Iterable[Ahead]) -> tuple[Gpu, ...] | None:
     return gpus.here()
 
 
-def _verdicts_of(design: Design, todo: Iterable[Trial]) -> int:
-    return sum(not trial.is_control for trial in todo) * len(set(design.judges.values()))
-
-
 def _measurements_of(design: Design, todo: Iterable[Trial]) -> int:
     chosen = {trial.edit for trial in measuring.measured(design)}
     return sum(trial.edit in chosen for trial in todo) * len(design.measures)
 
 
-def _afterwards(config: Config, judges: Sequence[Prepared[Any]], verdicts: int, measurements: int) -> float:
-    """Measuring and judging come after the edits, on as many threads as there are."""
-    seconds = verdicts * _mean([judge.seconds for judge in judges])
-    seconds += measurements * _mean([measure.seconds for measure in config.measures.values()])
-    return seconds / config.audit.engine.threads
-
-
-def _mean_cost(judges: Sequence[Prepared[Any]], verdicts: int) -> Cost:
-    return sum((_cost(judge, verdicts / len(judges)) for judge in judges), Cost())
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+def _measuring(config: Config, measurements: int) -> float:
+    """Measuring comes after the edits, on as many threads as there are."""
+    each = [measure.seconds for measure in config.measures.values()]
+    return measurements * sum(each) / len(each) / config.audit.engine.threads if each else 0.0
 
 
 # What a run has already
@@ -164,7 +183,7 @@ def _mean(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Call:
-    """A call that an editor answered: when, and for how long."""
+    """A call that an editor or a judge answered: when, and for how long."""
 
     start: float
     seconds: float
@@ -172,15 +191,18 @@ class Call:
 
 @dataclass(frozen=True)
 class _Done:
-    """What a run has already; an edit that was refused has no verdict to wait for."""
+    """What a run has already; an edit that was refused has no verdict to wait for.
+
+    `looks`: (judge, is it a second look, is it done) -> how many. `calls`, `answers`: editor, judge -> its calls.
+    """
 
     edits: frozenset[str] = frozenset()
-    verdicts: int = 0
-    verdicts_missing: int = 0
+    looks: Counter[tuple[str, bool, bool]] = field(default_factory=Counter)
     measurements: int = 0
     measurements_missing: int = 0
     spent_usd: float = 0.0
     calls: Mapping[str, Sequence[Call]] = field(default_factory=dict)
+    answers: Mapping[str, Sequence[Call]] = field(default_factory=dict)
 
 
 def _already(config: Config, design: Design) -> _Done:
@@ -188,11 +210,41 @@ def _already(config: Config, design: Design) -> _Done:
         return _Done()
     with Run.look(config.run) as seen:
         seen.expect(config.protocol)
-        todo, done = judging.missing(seen, design)
         unmeasured, measured = measuring.missing(seen, design)
-        left = measuring.count(unmeasured)
-        edits, spent = frozenset(seen.keys("edit")), seen.spent_usd()
-        return _Done(edits, done, len(todo), measured, left, spent, _calls(seen, design))
+        return _Done(
+            edits=frozenset(seen.keys("edit")),
+            looks=_looks(seen, design),
+            measurements=measured,
+            measurements_missing=measuring.count(unmeasured),
+            spent_usd=seen.spent_usd(),
+            calls=_calls(seen, design),
+            answers=_answers(seen, design),
+        )
+
+
+def _looks(seen: Run, design: Design) -> Counter[tuple[str, bool, bool]]:
+    """Judges with equal settings share their looks, and the last of them is the one that is asked."""
+    done = seen.keys("verdict")
+    every = {look.key: look for look in chain(judging.looks(seen, design), judging.repeated(seen, design))}
+    return Counter((look.judge, look.repeat > 0, key in done) for key, look in every.items())
+
+
+def _answers(seen: Run, design: Design) -> dict[str, list[Call]]:
+    """Judge -> the calls that it answered, with these very settings."""
+    subjects = "SELECT DISTINCT settings, iif(call = '', key, call) AS subject FROM verdict"
+    rows = seen.query(
+        "SELECT v.settings, a.status, a.started, a.seconds "
+        f"FROM attempt a JOIN ({subjects}) v ON v.subject = a.subject"
+    )
+    found: dict[str, list[Call]] = {}
+    for settings, status, started, seconds in rows:
+        if Status(status).is_final:
+            found.setdefault(settings, []).append(_call(started, seconds))
+    return {name: found.get(settings, []) for name, settings in design.judges.items()}
+
+
+def _call(started: str, seconds: float) -> Call:
+    return Call(datetime.fromisoformat(started).timestamp(), seconds)
 
 
 def _calls(seen: Run, design: Design) -> dict[str, list[Call]]:
@@ -201,8 +253,7 @@ def _calls(seen: Run, design: Design) -> dict[str, list[Call]]:
     found: dict[str, list[Call]] = {}
     for subject, status, started, seconds in seen.query("SELECT subject, status, started, seconds FROM attempt"):
         if subject in editor_of and Status(status).is_final:
-            start = datetime.fromisoformat(started).timestamp()
-            found.setdefault(editor_of[subject], []).append(Call(start, seconds))
+            found.setdefault(editor_of[subject], []).append(_call(started, seconds))
     return found
 
 
@@ -223,25 +274,27 @@ def _each_ahead(design: Design, todo: Sequence[Trial], calls: Mapping[str, Seque
 def _ahead(config: Config, name: str, counts: tuple[int, int, int, int], calls: Sequence[Call]) -> Ahead:
     prepared = config.editor(name)
     trials, controls, total, missing = counts
-    measured = len(calls) >= ENOUGH
-    each = median(call.seconds for call in calls) if measured else prepared.seconds
-    at_once = _at_once(config, prepared, calls if measured else ())
+    pace = _pace(config, prepared, calls)
     return Ahead(
         editor=name,
         trials=trials,
         controls=controls,
         done=total - missing,
         missing=missing,
-        seconds=missing * each / at_once,
-        seconds_a_call=each,
-        measured=measured,
+        seconds=missing * pace.each / pace.at_once,
+        seconds_a_call=pace.each,
+        measured=pace.is_measured,
         cost=_cost(prepared, missing),
-        price_date=prepared.price.date if prepared.price else "",
+        price_date=_dated(prepared),
         vram_gb=prepared.needs.get(VRAM),
         images=prepared.most_images,
         dropped=dict(prepared.dropped),
         caveats=prepared.caveats,
     )
+
+
+def _dated(prepared: Prepared[Any]) -> str:
+    return prepared.price.date if prepared.price else ""
 
 
 def _cost(prepared: Prepared[Any], calls: float) -> Cost:
@@ -250,6 +303,23 @@ def _cost(prepared: Prepared[Any], calls: float) -> Cost:
     known = prepared.lane is not Lane.REMOTE or prepared.price is not None or one > 0
     low, expected, high = (round(calls * usd, 6) for usd in (price.low, price.expected, price.high))
     return Cost(low, expected, high, known or not calls)
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """How long a call takes, and how many are under way."""
+
+    each: float
+    at_once: float
+    is_measured: bool
+
+
+def _pace(config: Config, prepared: Prepared[Any], calls: Sequence[Call]) -> _Pace:
+    """That of its own calls once there are enough of them, and a guess before."""
+    if len(calls) < ENOUGH:
+        return _Pace(prepared.seconds, _at_once(config, prepared, ()), is_measured=False)
+    each = median(call.seconds for call in calls)
+    return _Pace(each, _at_once(config, prepared, calls), is_measured=True)
 
 
 def _at_once(config: Config, prepared: Prepared[Any], calls: Sequence[Call]) -> float:
@@ -276,12 +346,55 @@ def overlap(calls: Iterable[Call]) -> float:
     return max(1.0, total / busy) if busy else 1.0
 
 
-def _side_by_side(config: Config, ahead: Iterable[Ahead]) -> float:
-    """Quick editors take turns; models and services work beside them. The slowest decides."""
+def _editing(config: Config, ahead: Iterable[Ahead]) -> float:
+    return _side_by_side((config.editor(one.editor).lane, one.seconds) for one in ahead)
+
+
+def _judging(config: Config, ahead: Iterable[JudgeAhead]) -> float:
+    return _side_by_side((config.judges[one.judge].lane, one.seconds) for one in ahead)
+
+
+def _side_by_side(each: Iterable[tuple[Lane, float]]) -> float:
+    """Quick ones take turns; models and services work beside them. The slowest decides."""
     together, alone = 0.0, [0.0]
-    for one in ahead:
-        if config.editor(one.editor).lane is Lane.THREADS:
-            together += one.seconds
+    for lane, seconds in each:
+        if lane is Lane.THREADS:
+            together += seconds
         else:
-            alone.append(one.seconds)
+            alone.append(seconds)
     return max(together, *alone)
+
+
+# Judge by judge
+
+
+def _judges_ahead(design: Design, todo: Iterable[Trial], done: _Done) -> list[JudgeAhead]:
+    """Looks at the edits that are there, and at those that are still to be made, as if none of them failed."""
+    to_come = sum(not trial.is_control for trial in todo)
+    asked = {settings: name for name, settings in design.judges.items()}.values()  # equal ones are asked once
+    return [_judge_ahead(design.config, name, to_come if name in asked else 0, done) for name in design.judges]
+
+
+def _judge_ahead(config: Config, name: str, to_come: int, done: _Done) -> JudgeAhead:
+    prepared, is_remote = config.judges[name], config.judges[name].lane is Lane.REMOTE
+    again = round(to_come * config.audit.judging.repeats) if is_remote else 0
+    missing, repeats = done.looks[name, False, False] + to_come, done.looks[name, True, False] + again
+    in_batches = prepared.batch_wait_s is not None
+    pace = _pace(config, prepared, () if in_batches else done.answers.get(name, ()))
+    return JudgeAhead(
+        judge=name,
+        done=done.looks[name, False, True],
+        missing=missing,
+        repeats_done=done.looks[name, True, True],
+        repeats_missing=repeats,
+        calls=missing + repeats,
+        is_remote=is_remote,
+        batch_wait_s=prepared.batch_wait_s,
+        seconds=0.0 if in_batches else (missing + repeats) * pace.each / pace.at_once,
+        seconds_a_call=pace.each,
+        measured=pace.is_measured,
+        cost=_cost(prepared, missing + repeats),
+        price_date=_dated(prepared),
+        dropped=dict(prepared.dropped),
+        caveats=prepared.caveats,
+    )

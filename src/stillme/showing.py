@@ -9,7 +9,7 @@ from typing import Any
 from stillme.columns import table
 from stillme.compare import Comparison
 from stillme.config import Config
-from stillme.outlook import ENOUGH, Ahead, Cost, Outlook
+from stillme.outlook import ENOUGH, Ahead, Cost, JudgeAhead, Outlook
 from stillme.records import Status
 
 
@@ -25,14 +25,16 @@ def outlook(config: Config, plan: Outlook) -> str:
                 ("edits", f"{plan.edits_done:,}", f"{plan.edits_missing:,}"),
                 *_measured(plan),
                 ("verdicts", f"{plan.verdicts_done:,}", f"{plan.verdicts_missing:,}"),
+                *_second_looks(plan),
             ],
         ),
         "",
         table(_AHEAD, [_ahead(one) for one in plan.ahead], right=range(1, 7)),
         "",
+        *_judges(plan),
         *_told(plan),
         *_caveats(config),
-        f"Expected for what is missing: {_range(plan.cost)}, about {_duration(plan.seconds)}.",
+        f"Expected for what is missing: {_range(plan.cost)}, about {_duration(plan.seconds)}{_waiting(plan)}.",
         *_budget(plan),
         f"Run directory: {config.run}",
     ]
@@ -46,9 +48,51 @@ _NAME = 26  # columns
 
 
 def _ahead(one: Ahead) -> tuple[str, ...]:
-    name = one.editor if len(one.editor) <= _NAME else f"{one.editor[: _NAME - 1]}…"
     counts = (one.images, one.trials, one.controls, one.done, one.missing)
-    return name, *(f"{number:,}" for number in counts), _duration(one.seconds), _cost(one.cost)
+    return _cut(one.editor), *(f"{number:,}" for number in counts), _duration(one.seconds), _cost(one.cost)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+
+
+_REMOTE = ("asked", "second looks")  # columns that only judges behind a network have
+
+
+def _judges(plan: Outlook) -> Iterator[str]:
+    hidden = () if any(one.is_remote for one in plan.judges) else _REMOTE
+    rows = [{name: cell for name, cell in _judge(one).items() if name not in hidden} for one in plan.judges]
+    if rows:
+        right = range(1 if hidden else 2, len(rows[0]) - 1)
+        yield table(tuple(rows[0]), [tuple(row.values()) for row in rows], right)
+        yield ""
+
+
+def _judge(one: JudgeAhead) -> dict[str, str]:
+    """Second looks that are missing; how long a batch takes nobody can tell."""
+    how = "here" if not one.is_remote else "live" if one.batch_wait_s is None else "batch"
+    return {
+        "judge": _cut(one.judge),
+        "asked": how,
+        "done": f"{one.done:,}",
+        "missing": f"{one.missing:,}",
+        "second looks": f"{one.repeats_missing:,}" if one.is_remote else "–",
+        "time": "–" if how == "batch" else _duration(one.seconds),
+        "cost in USD": _cost(one.cost),
+    }
+
+
+def _second_looks(plan: Outlook) -> Iterable[tuple[str, ...]]:
+    if plan.repeats_done or plan.repeats_missing:
+        yield "second looks", f"{plan.repeats_done:,}", f"{plan.repeats_missing:,}"
+
+
+def _waiting(plan: Outlook) -> str:
+    return " and the time that batches take" if any(_in_batches(one) for one in plan.judges) else ""
+
+
+def _in_batches(one: JudgeAhead) -> bool:
+    return one.batch_wait_s is not None and one.calls > 0
 
 
 def _cost(cost: Cost) -> str:
@@ -72,30 +116,48 @@ def _range(cost: Cost) -> str:
 
 def _told(plan: Outlook) -> Iterator[str]:
     """What a table has no room for: where times and prices come from, what is needed, what has no effect."""
-    said = [said for one in plan.ahead for said in (*_notes(one), *_memory(one, plan))]
-    for sentence in (*_paces(plan), *said):
+    said = [said for one in plan.ahead for said in (*_notes(one.editor, one, one.missing), *_memory(one, plan))]
+    said += [said for one in plan.judges for said in (*_notes(one.judge, one, one.calls), *_batches(one))]
+    for sentence in (*_paces(plan), *_again(plan), *said):
         yield from textwrap.wrap(sentence, 100, subsequent_indent="  ")
     if said or plan.ahead:
         yield ""
 
 
 def _paces(plan: Outlook) -> Iterator[str]:
-    known = [f"{one.editor} ({_seconds(one.seconds_a_call)} a call)" for one in plan.ahead if one.measured]
+    judges = [one for one in plan.judges if one.calls and one.is_remote and one.batch_wait_s is None]
+    each = [(one.editor, one) for one in plan.ahead] + [(one.judge, one) for one in judges]
+    known = [f"{name} ({_seconds(one.seconds_a_call)} a call)" for name, one in each if one.measured]
     if known:
         yield f"Times of {', '.join(known)} are those of this run's own calls."
-    if any(not one.measured and one.missing for one in plan.ahead):
-        yield f"Times {'of the others ' if known else ''}are guesses until {ENOUGH} calls of an editor are done."
+    if any(not one.measured and one.missing for _, one in each):
+        others = "of the others " if known else ""
+        yield f"Times {others}are guesses until {ENOUGH} calls of an editor or a judge are done."
 
 
-def _notes(one: Ahead) -> Iterator[str]:
-    if one.price_date and one.missing:
-        yield f"{one.editor}: prices as of {one.price_date}; they change without notice."
+def _again(plan: Outlook) -> Iterator[str]:
+    if plan.repeats_missing:
+        yield (
+            "Second looks: judges behind a network look at a random share of the edits twice, to show how far "
+            "they agree with themselves. They are in no score; the share is set under judging: repeats."
+        )
+
+
+def _notes(name: str, one: Ahead | JudgeAhead, calls: int) -> Iterator[str]:
+    if one.price_date and calls:
+        yield f"{name}: prices as of {one.price_date}; they change without notice."
     if not one.cost.known:
-        yield f"{one.editor}: its price is not known, so a budget sees it only after the first call."
+        yield f"{name}: its price is not known, so a budget sees it only after the first call."
     for parameter, why in one.dropped.items():
-        yield f"{one.editor}: {parameter} will have no effect: {why.rstrip('.')}."
+        yield f"{name}: {parameter} will have no effect: {why.rstrip('.')}."
     for said in one.caveats:
-        yield f"{one.editor}: {said}"
+        yield f"{name}: {said}"
+
+
+def _batches(one: JudgeAhead) -> Iterator[str]:
+    if one.batch_wait_s is not None and one.calls:
+        wait = _duration(one.batch_wait_s)
+        yield f"{one.judge}: asked in batches; a run waits at most {wait}, and the next one fetches what is left."
 
 
 def _memory(one: Ahead, plan: Outlook) -> Iterator[str]:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
+from stillme import hosting
 from stillme.backends import Place, Prepared
 from stillme.editors import hosted
 from stillme.records import EditReply, EditRequest, Status
@@ -54,12 +55,12 @@ _FIELDS = ("width", "height", "safety_tolerance", "output_format", "steps", "gui
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[BflEditor]:
-    hosted.check_key(place.key_env, "Black Forest Labs", settings.base_url)
+    hosting.check_key(place.key_env, "Black Forest Labs", settings.base_url)
     priced = hosted.price_row(SERVICE, settings.model)
-    return hosted.prepared(
-        {"backend": "bfl", "version": VERSION, **hosted.pixel_relevant(settings, "most_images", "poll_s")},
+    return hosting.prepared(
+        {"backend": "bfl", "version": VERSION, **hosting.relevant(settings, "most_images", "poll_s")},
         settings,
-        priced,
+        hosted.price(priced),
         lambda: BflEditor(settings, place.key_env),
         description=f"{settings.model}, asked of Black Forest Labs by HTTP.",
         seconds=15,
@@ -73,7 +74,7 @@ class BflEditor:
     def __init__(self, settings: Settings, key_env: str | None) -> None:
         self.settings, self.key_env = settings, key_env
         self.priced = hosted.price_row(SERVICE, settings.model)
-        key = hosted.key(key_env)
+        key = hosting.key(key_env)
         secrets = {"x-key": key} if key else {}
         hosts = (DOMAIN,) if _is_theirs(settings.base_url) else ()
         self.client = Client(settings.base_url, settings, secrets, hosts)
@@ -84,7 +85,7 @@ class BflEditor:
             task = handed_in.json if isinstance(handed_in.json, dict) else {}
             return await self._collect(task, handed_in)
         except RemoteError as error:
-            hosted.raise_if_hopeless(error, "Black Forest Labs", self.settings.model, self.key_env)
+            hosting.raise_if_hopeless(error, "Black Forest Labs", self.settings.model, self.key_env)
             return hosted.failed(error)
 
     async def close(self) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
+from stillme import hosting
 from stillme.backends import Place, Prepared
 from stillme.editors import hosted
 from stillme.records import EditReply, EditRequest, Status
@@ -49,12 +50,12 @@ class Settings(Limits):
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[GeminiEditor]:
-    hosted.check_key(place.key_env, "Gemini", settings.base_url)
+    hosting.check_key(place.key_env, "Gemini", settings.base_url)
     priced = hosted.price_row(SERVICE, settings.model)
-    return hosted.prepared(
-        {"backend": "gemini", "version": VERSION, **hosted.pixel_relevant(settings, "most_images")},
+    return hosting.prepared(
+        {"backend": "gemini", "version": VERSION, **hosting.relevant(settings, "most_images")},
         settings,
-        priced,
+        hosted.price(priced),
         lambda: GeminiEditor(settings, place.key_env),
         description=f"{settings.model}, asked of Google by HTTP.",
         seconds=15,
@@ -70,7 +71,7 @@ class GeminiEditor:
     def __init__(self, settings: Settings, key_env: str | None) -> None:
         self.settings, self.key_env = settings, key_env
         self.priced = hosted.price_row(SERVICE, settings.model)
-        key = hosted.key(key_env)
+        key = hosting.key(key_env)
         secrets = {"x-goog-api-key": key} if key else {}
         self.client = Client(settings.base_url, settings, secrets, hopeless=is_quota)
 
@@ -112,7 +113,7 @@ class GeminiEditor:
             error.status_code = 401
         if is_quota(error):
             return hosted.failed(error, code, Status.QUOTA)
-        hosted.raise_if_hopeless(error, "Gemini", self.settings.model, self.key_env)
+        hosting.raise_if_hopeless(error, "Gemini", self.settings.model, self.key_env)
         return hosted.failed(error, code)
 
 

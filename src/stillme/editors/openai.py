@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from stillme import hosting
 from stillme.backends import Place, Prepared
 from stillme.editors import hosted
 from stillme.errors import SurroundingsError
@@ -83,13 +84,13 @@ class Settings(Limits):
 
 def prepare(settings: Settings, place: Place) -> Prepared[OpenaiEditor]:
     if settings.service == OPENAI:
-        hosted.check_key(place.key_env, "OpenAI", settings.base_url)
+        hosting.check_key(place.key_env, "OpenAI", settings.base_url)
     priced = hosted.price_row(settings.service, settings.model)
-    named = hosted.pixel_relevant(settings, "most_images", "controls")
-    return hosted.prepared(
+    named = hosting.relevant(settings, "most_images", "controls")
+    return hosting.prepared(
         {"backend": "openai", "version": VERSION, **named},
         settings,
-        priced,
+        hosted.price(priced),
         lambda: OpenaiEditor(settings, place.key_env),
         description=f"{settings.model}, asked of {settings.service} by HTTP.",
         seconds=20,
@@ -112,7 +113,7 @@ class OpenaiEditor:
     def __init__(self, settings: Settings, key_env: str | None) -> None:
         self.settings, self.key_env = settings, key_env
         self.priced = hosted.price_row(settings.service, settings.model)
-        key = hosted.key(key_env)
+        key = hosting.key(key_env)
         secrets = {"Authorization": f"Bearer {key}"} if key else {}
         self.client = Client(settings.base_url, settings, secrets, hopeless=_is_hopeless)
 
@@ -154,7 +155,7 @@ class OpenaiEditor:
             return _blocked(error, code, said.get("moderation_details"))
         if is_quota(error):
             return hosted.failed(error, code, Status.QUOTA)
-        hosted.raise_if_hopeless(error, self.settings.service, self.settings.model, self.key_env)
+        hosting.raise_if_hopeless(error, self.settings.service, self.settings.model, self.key_env)
         return hosted.failed(error, code)
 
     def _ended(self, error: RemoteError, code: str, told: Any) -> EditReply:
@@ -162,7 +163,7 @@ class OpenaiEditor:
         status = told.get("status") if isinstance(told, dict) else None
         if status in list(Status):
             return hosted.failed(error, code, Status(status))
-        hosted.raise_if_hopeless(error, "The server", self.settings.model, self.key_env)
+        hosting.raise_if_hopeless(error, "The server", self.settings.model, self.key_env)
         if error.kind is Status.REJECTED:
             raise SurroundingsError(
                 f"The server at {self.settings.base_url} does not take the edits of this audit: {error.message}",

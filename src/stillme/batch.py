@@ -24,7 +24,7 @@ from stillme.errors import SurroundingsError, disk
 from stillme.judges import Batch, Batches, State
 from stillme.ledger import Run
 from stillme.ledger.objects import flush_folder
-from stillme.ledger.shipments import Shard, Step, answered, note, plan, recorded, shards
+from stillme.ledger.shipments import Shard, Step, note, plan, recorded, shards
 from stillme.records import Exchange, Status, digest
 from stillme.remote import RemoteError
 
@@ -41,7 +41,8 @@ _UNDECIDED = (401, 403, 404)  # says something of the key or the model, and noth
 class Wanted(Protocol):
     """A call to be made. `body` is called in a thread of its own, one call after the other."""
 
-    key: str
+    @property
+    def key(self) -> str: ...
 
     @property
     def axes(self) -> tuple[str, ...]: ...
@@ -96,14 +97,15 @@ class _Shipping:
     rests_until: float = 0.0  # nothing is sent before
 
     def __post_init__(self) -> None:
-        known = [shard for shard in shards(self.run, self.judge, self.settings) if shard.is_open]
-        self.shards = {one.key: one for one in known if not self.wanted.keys().isdisjoint(one.calls)}
-        self.taken = {call for shard in known for call in shard.calls}
+        every = shards(self.run, self.judge, self.settings)
+        self.known = [shard for shard in every if shard.is_open]
+        self.shards = {one.key: one for one in self.known if not self.wanted.keys().isdisjoint(one.calls)}
+        self.taken = {call for shard in self.known for call in shard.calls}
         self.in_doubt = bool(self._unsent())  # whether a batch may be there that nobody noted
-        self._clear({shard.key for shard in known})
 
     async def work(self, wait_s: float) -> set[str]:
         ends, pause = time.monotonic() + wait_s, FIRST_PAUSE
+        await self._tidy()
         while True:
             for step in (self._send, self._collect):
                 await self._tried(step)
@@ -133,6 +135,7 @@ class _Shipping:
         self.shards[shard.key] = shard
         if not shard.is_open:
             del self.shards[shard.key]
+            self._clear(shard.key)
         return shard
 
     # On the way out
@@ -290,9 +293,8 @@ class _Shipping:
                 await self.batches.download(output, path)
             await self._keep_all(shard, path, axes, done)
         self.say(f"{self.judge}: {len(done):,} of {len(shard.calls):,} answers of a batch have come")
-        if set(shard.calls) <= self.wanted.keys() | answered(self.run, shard.calls):
+        if set(shard.calls) <= self.wanted.keys() | done:
             await self._note(shard, Step.IMPORTED)
-            self._clear(set(self.shards), of=shard.key)
         self.shards.pop(shard.key, None)
 
     async def _keep_all(
@@ -313,12 +315,19 @@ class _Shipping:
     def _file(self, shard: Shard, kind: str = "jsonl") -> Path:
         return self.folder / f"{shard.key}.{kind}"
 
-    def _clear(self, needed: set[str], of: str = "") -> None:
-        """Files that no shard needs any more, or that a killed process left before it had noted them."""
+    async def _tidy(self) -> None:
+        """What a killed process left: a shard that nothing is missing of, files that no shard needs."""
+        for shard in self.known:
+            if shard.key not in self.shards and set(shard.calls) <= recorded(self.run, shard.calls, shard.made):
+                await self._note(shard, Step.IMPORTED if shard.step is Step.ENDED else Step.FAILED)
+        needed = {shard.key for shard in self.known}
+        for name in {path.name.partition(".")[0] for path in self.folder.glob("*")} - needed:
+            self._clear(name)
+
+    def _clear(self, shard: str) -> None:
         with disk(self.folder):
-            for path in self.folder.glob(f"{of}*"):
-                if path.name.partition(".")[0] not in needed or path.suffix == ".part":
-                    path.unlink()
+            for path in self.folder.glob(f"{shard}.*"):
+                path.unlink()
 
     def _refused(self, said: str) -> SurroundingsError:
         return SurroundingsError(

@@ -15,6 +15,7 @@ class Settings(Frozen):
     actor: str = ""
     requires: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
+    version: int = 1  # another one is another configuration
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[object]:

@@ -20,6 +20,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
+from stillme import batch
 from stillme.backends import Lane, Prepared
 from stillme.design import Design
 from stillme.engine.local import Stop, side_by_side, work
@@ -305,16 +306,12 @@ class _Service:
 
     def _shipped(self, calls: Mapping[str, _Call]) -> set[str]:
         """Calls whose batch is still under way. Batches of an earlier session are fetched in live mode too."""
-        from stillme import batch
-
         wait_s = self.prepared.batch_wait_s
         if wait_s is None and not batch.is_open(self.held, self.name, self.settings):
             return set()
         return asyncio.run(self._ship(calls, wait_s))
 
     async def _ship(self, calls: Mapping[str, _Call], wait_s: float | None) -> set[str]:
-        from stillme import batch
-
         judge = self.prepared.make()
         try:
             if judge.batches is None:

@@ -14,7 +14,9 @@ from typing import Any
 import polars as pl
 
 from stillme import images
+from stillme import judge as judging
 from stillme.analysis.findings import Findings, analyse
+from stillme.analysis.judging import Judging, judge_findings
 from stillme.analysis.measured import Measured, measure_findings
 from stillme.analysis.outcomes import mark
 from stillme.backends import Prepared
@@ -59,7 +61,8 @@ def findings_and_context(run: Run, design: Design) -> tuple[Findings, Context]:
     edits, main = found.asked_for, found.scores[protocol.presets[preset].rounding]
     planted = planted_rates(design, edits)
     measured = measure_findings_of(run, design, found, main)
-    findings = analyse(found.scores, found.judged, edits, protocol, preset, planted, measured)
+    judged = judge_findings_of(run, design, found)
+    findings = analyse(found.scores, found.judged, edits, protocol, preset, planted, measured, judged)
     return findings, context(run, design, edits, main)
 
 
@@ -78,6 +81,24 @@ def measure_findings_of(run: Run, design: Design, found: Tidy, scores: pl.DataFr
         planted=planted_shifts(run, design, measured),
         errors=_attribute_errors(design),
     )
+
+
+def judge_findings_of(run: Run, design: Design, found: Tidy) -> Judging | None:
+    """The tables of the judges that were asked; None where there are none."""
+    if not design.judges:
+        return None
+    judged = found.judged.filter(pl.col("judge").is_in(list(design.judges)))
+    return judge_findings(judged, found.asked_for, repeats(run, design, found), design.config.protocol)
+
+
+def repeats(run: Run, design: Design, found: Tidy) -> pl.DataFrame:
+    """Second looks beside the first."""
+    protocol = design.config.protocol
+    first, second = (
+        [(look.key, look.trial.edit, look.judge) for look in some]
+        for some in (judging.looks(run, design), judging.repeated(run, design))
+    )
+    return frames.repeats(run, protocol, frames.asked(protocol, found.edits), first, second)
 
 
 def planted_shifts(run: Run, design: Design, measured: pl.DataFrame) -> pl.DataFrame | None:
@@ -125,13 +146,13 @@ def planted_rates(design: Design, edits: pl.DataFrame) -> pl.DataFrame | None:
 
 
 def context(run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame) -> Context:
-    config = design.config
+    config, took = design.config, _took(run, design)
     return Context(
         name=config.audit.name,
         preset=config.audit.preset,
         protocol=config.protocol,
         editors=tuple(_party(row, config.editors[row.id]) for row in config.audit.editors),
-        judges=tuple(_judge(row, config.judges[row.id]) for row in config.ranked_judges()),
+        judges=tuple(_judge(row, config.judges[row.id], took.get(row.id)) for row in config.ranked_judges()),
         sources=tuple(one.description for one in config.sources.values()),
         caveats=tuple(said for one in config.sources.values() for said in one.caveats),
         counts=_counts(design, edits),
@@ -146,9 +167,24 @@ def _party(row: Row, prepared: Prepared[Any]) -> Party:
     return Party(row.id, row.name, prepared.description, prepared.simulated, settings)
 
 
-def _judge(row: JudgeRow, prepared: Prepared[Any]) -> Party:
+def _judge(row: JudgeRow, prepared: Prepared[Any], took: tuple[int, float] | None) -> Party:
     is_read = prepared.derived
-    return replace(_party(row, prepared), instrument=is_read, mixed=is_read and row.role is not Role.INSTRUMENT)
+    attempts, cost = took or (None, None)
+    return replace(
+        _party(row, prepared),
+        instrument=is_read,
+        mixed=is_read and row.role is not Role.INSTRUMENT,
+        dropped=dict(prepared.dropped),
+        caveats=prepared.caveats,
+        attempts=attempts,
+        cost_usd=cost,
+    )
+
+
+def _took(run: Run, design: Design) -> dict[str, tuple[int, float]]:
+    """Judge -> how many attempts its calls took, and what they cost."""
+    found = {settings: (attempts, cost) for settings, attempts, cost in frames.judge_calls(run).iter_rows()}
+    return {name: found.get(settings, (0, 0.0)) for name, settings in design.judges.items()}
 
 
 def _counts(design: Design, edits: pl.DataFrame) -> dict[str, int]:
@@ -173,6 +209,8 @@ def _provenance(run: Run, design: Design) -> Iterator[tuple[str, str]]:
             yield f"{kind} {name}: settings", f"SHA-256 {value}"
     for row in design.config.audit.editors:
         yield f"Editor {row.id}: seed", str(row.seed)
+    for name, (attempts, cost) in _took(run, design).items():
+        yield f"Judge {name}: attempts", f"{attempts:,}, {cost:.2f} USD"
     yield "Cost", f"{run.spent_usd():.2f} USD"
     yield "Run made", meta["created"]
     first, last = run.query("SELECT min(started), max(started) FROM attempt")[0]
@@ -237,6 +275,8 @@ def export(run: Run, design: Design, folder: Path, file_format: str) -> list[Pat
     }
     if found.measured is not None:
         tables["measurements"] = found.measured
+    if (twice := repeats(run, design, found)).height:
+        tables["repeats"] = twice
     with disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
         written = [_write_frame(frame, folder / f"{name}.{file_format}") for name, frame in tables.items()]

@@ -31,13 +31,14 @@ def self_agreement(repeats: pl.DataFrame) -> pl.DataFrame:
     """Per judge and axis, over the edits that it scored twice: how far it agrees with itself.
 
     `repeats` has person, axis, judge, score and score_again, a row for every look that was to be made twice;
-    `asked` counts them. The interval is of the exact share, over persons; the difference is second minus first.
+    `asked` counts them, `same` those with equal scores. The interval is of the exact share, over persons; the
+    difference is second minus first.
     """
     looked = repeats.rename({"score": "first", "score_again": "second"})
     exact = shares(looked.with_columns(exact=pl.col("first") == pl.col("second")), "exact", ["judge", "axis"])
     pairs = looked.drop_nulls(["first", "second"])
     agreed = pairs.group_by("judge", "axis", maintain_order=True).agg(_AGREED)
-    counted = exact.select("judge", "axis", "asked", "persons", "low", "high")
+    counted = exact.select("judge", "axis", "asked", "persons", pl.col("hits").alias("same"), "low", "high")
     found = counted.join(agreed, on=["judge", "axis"], how="left", validate="1:1", maintain_order="left")
     return found.with_columns(pl.col("pairs", "flagged").fill_null(0))
 

@@ -10,6 +10,7 @@ import polars as pl
 from stillme.analysis.agreement import agreement
 from stillme.analysis.contrast import contrasts
 from stillme.analysis.disparity import max_minus_min
+from stillme.analysis.judging import Judging
 from stillme.analysis.measured import Measured
 from stillme.analysis.outcomes import mark
 from stillme.analysis.rates import rates
@@ -28,9 +29,10 @@ class Findings:
     rounding: pl.DataFrame  # mode × outcome × editor
     statuses: pl.DataFrame  # editor × group × status: how many edits ended how
     refusals: Refusals  # who was refused an edit
-    agreement: pl.DataFrame  # axis
+    agreement: pl.DataFrame  # pair of judges × axis
     planted: pl.DataFrame | None  # outcome × editor × group: the planted rate beside the estimate
     measured: Measured | None = None  # what instruments read; None where nothing was measured
+    judging: Judging | None = None  # what judges did besides scoring; None where nobody was asked
 
 
 def analyse(
@@ -41,10 +43,11 @@ def analyse(
     preset: str,
     planted: pl.DataFrame | None = None,
     measured: Measured | None = None,
+    judging: Judging | None = None,
 ) -> Findings:
     """`scores`: rounding mode -> ensemble scores (trial × axis); `judged`: every judge's own scores;
     `edits`: one row a trial with how it ended, without controls; `planted`: trial × outcome with the planted
-    probability; `measured`: the tables of the measurements, passed on as they are."""
+    probability; `measured`, `judging`: the tables of measurements and of judges, passed on as they are."""
     outcomes = protocol.rubrics.outcomes
     marked = {mode: mark(frame, outcomes) for mode, frame in scores.items()}
     main = marked[protocol.presets[preset].rounding]
@@ -64,6 +67,7 @@ def analyse(
         agreement=agreement(judged),
         planted=None if planted is None else beside_planted(main, planted, by),
         measured=measured,
+        judging=judging,
     )
 
 

@@ -5,6 +5,7 @@ A look is a judge's, at an edit that is there. Second looks stand in `itself` al
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -25,8 +26,14 @@ class Judging:
 
     @property
     def refused(self) -> int:
-        stages = {status.value for status in Status if status.stage}
-        return int(self.statuses.filter(pl.col("status").is_in(stages))["looks"].sum())
+        return self._ended([status for status in Status if status.stage])
+
+    @property
+    def decided(self) -> int:
+        return self.refused + self._ended([Status.OK])
+
+    def _ended(self, statuses: Iterable[Status]) -> int:
+        return int(self.statuses.filter(pl.col("status").is_in(list(statuses)))["looks"].sum())
 
 
 def judge_findings(

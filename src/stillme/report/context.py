@@ -14,7 +14,8 @@ from stillme.report.numbers import SPACE
 class Party:
     """An editor or a judge. Simulated ones and instruments are marked wherever their name stands.
 
-    `mixed`: an instrument whose scores enter the ensemble; any other instrument stands beside it.
+    `mixed`: an instrument whose scores enter the ensemble; any other instrument stands beside it. `dropped`:
+    parameter -> why it had no effect. `attempts`, `cost_usd`: what a judge's calls took; None where nobody counts.
     """
 
     id: str
@@ -24,6 +25,10 @@ class Party:
     settings: Mapping[str, object]
     instrument: bool = False
     mixed: bool = False
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    caveats: tuple[str, ...] = ()
+    attempts: int | None = None
+    cost_usd: float | None = None
 
     @property
     def name(self) -> str:

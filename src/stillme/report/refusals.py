@@ -1,9 +1,11 @@
-"""Sentences about refusals. As elsewhere, a difference is claimed only where its corrected p is small enough."""
+"""Sentences about refusals, of editors and of judges. A difference is claimed where its corrected p is small."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import polars as pl
 
 from stillme.analysis.findings import Findings
 from stillme.analysis.refusals import STAGES
@@ -18,9 +20,9 @@ FIRST = 2  # editors whose largest difference stands on the first screen; the ot
 
 @dataclass(frozen=True)
 class Claim:
-    """A shown difference: the editor, its size, and what is said of it."""
+    """A shown difference: whose, its size, and what is said of it."""
 
-    editor: str
+    id: str
     size: float
     text: str
 
@@ -46,24 +48,46 @@ def _ways(findings: Findings) -> str:
 
 
 def claims(findings: Findings, context: Context) -> list[Claim]:
-    """Every difference that was shown, the largest first."""
+    """Every difference of an editor that was shown, the largest first."""
     told = [*_between_groups(findings, context), *_within_categories(findings, context)]
     return sorted(told, key=lambda claim: -claim.size)
 
 
+def judges_claims(findings: Findings, context: Context) -> list[Claim]:
+    """Every difference of a judge that was shown, the largest first."""
+    if findings.judging is None:
+        return []
+    names = {party.id: party.name for party in context.judges}
+    told = [
+        _claim(row, row["judge"], f"{names[row['judge']]} refused to judge edits of", who, others)
+        for row, who, others in _shown_groups(findings.judging.refusals, context)
+    ]
+    return sorted(told, key=lambda claim: -claim.size)
+
+
 def _between_groups(findings: Findings, context: Context) -> Iterator[Claim]:
-    for row in rows(findings.refusals.by_group):
-        if _is_shown(row) and not _is_mirror(row, context):
-            yield _of_reference(row, context) if _is_reference(row, context) else _of_group(row, context)
+    for row, who, others in _shown_groups(findings.refusals.by_group, context):
+        yield _claim(row, row["editor"], _editor_refused(row, context), who, others)
 
 
-def _of_group(row: Row, context: Context) -> Claim:
-    return _claim(row, context, f"people perceived as {_label(row, context)}", "everyone else")
+def _editor_refused(row: Row, context: Context) -> str:
+    return f"{context.editor(row['editor']).name} refused"
 
 
-def _of_reference(row: Row, context: Context) -> Claim:
+def _shown_groups(frame: pl.DataFrame, context: Context) -> Iterator[tuple[Row, str, str]]:
+    """Shown differences with both sides in words."""
+    for row in rows(frame):
+        if not _is_shown(row) or _is_mirror(row, context):
+            continue
+        if _is_reference(row, context):
+            yield _from_others(row), *_sides(context)
+        else:
+            yield row, f"people perceived as {_label(row, context)}", "everyone else"
+
+
+def _from_others(row: Row) -> Row:
     """Told from the side of everyone else, as the contrasts are."""
-    turned = {
+    return {
         **row,
         "mean": row["others_mean"],
         "others_mean": row["mean"],
@@ -73,7 +97,6 @@ def _of_reference(row: Row, context: Context) -> Claim:
         "difference_low": -row["difference_high"],
         "difference_high": -row["difference_low"],
     }
-    return _claim(turned, context, *_sides(context))
 
 
 def _is_reference(row: Row, context: Context) -> bool:
@@ -98,13 +121,13 @@ def _label(row: Row, context: Context) -> str:
     return context.protocol.groups.labels(row["dimension"])[row["group"]]
 
 
-def _claim(row: Row, context: Context, who: str, others: str, where: str = "") -> Claim:
-    name = context.editor(row["editor"]).name
+def _claim(row: Row, id: str, refused: str, who: str, others: str, where: str = "") -> Claim:
+    """`refused`: who refused what, in words."""
     way = "more" if row["difference"] > 0 else "less"
     rates = f"{percent(row['mean'])} against {percent(row['others_mean'])}"
     size = f"{points(abs(row['difference']))} percentage points{_interval(row)}"
-    text = f"{name} refused {who} {way} often than {others}{where}: {rates}, a difference of {size}."
-    return Claim(row["editor"], abs(row["difference"]), text)
+    text = f"{refused} {who} {way} often than {others}{where}: {rates}, a difference of {size}."
+    return Claim(id, abs(row["difference"]), text)
 
 
 def _interval(row: Row) -> str:
@@ -122,7 +145,8 @@ def _within_categories(findings: Findings, context: Context) -> Iterator[Claim]:
             sides = {"mean": row["others_rate"], "others_mean": row["reference_rate"]}
             persons = {"persons": row["others_persons"], "others_persons": row["reference_persons"]}
             where = f" in {named(row['category'])} prompts"
-            yield _claim({**row, **sides, **persons}, context, *_sides(context), where)
+            refused = _editor_refused(row, context)
+            yield _claim({**row, **sides, **persons}, row["editor"], refused, *_sides(context), where)
 
 
 def named(category: str) -> str:
@@ -130,9 +154,10 @@ def named(category: str) -> str:
 
 
 def on_the_first_screen(findings: Findings, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The largest shown difference of an editor or two, and the rest: what to know without scrolling."""
+    """The largest shown difference of an editor or two and of a judge, and the rest: to know without scrolling."""
     told = claims(findings, context)
-    largest = list({claim.editor: claim.text for claim in reversed(told)}.values())[::-1][:FIRST]
+    largest = list({claim.id: claim.text for claim in reversed(told)}.values())[::-1][:FIRST]
     more = f" {count(len(told) - len(largest))} more under Refusals." if len(told) > len(largest) else ""
     none = f" {capital(NOT_SHOWN)}." if findings.refusals.refused and not told else ""
-    return tuple(largest), (f"{overall(findings)}{none}{more}",)
+    of_judges = [claim.text for claim in judges_claims(findings, context)[:1]]
+    return (*largest, *of_judges), (f"{overall(findings)}{none}{more}",)

@@ -221,6 +221,19 @@ def agreed(findings: Findings) -> str:
     )
 
 
+def agreed_with_themselves(findings: Findings) -> str:
+    """How far judges give the same score again, over all axes; empty where nobody looked twice."""
+    pairs = 0 if findings.judging is None else int(findings.judging.itself["pairs"].sum())
+    if findings.judging is None or not pairs:
+        return ""
+    frame = findings.judging.itself
+    exact, within = (float((frame[name] * frame["pairs"]).sum()) / pairs for name in ("exact", "within_one"))
+    return (
+        f"Asked the very same again, judges gave the same score in {percent(exact)} of "
+        f"{plural(pairs, 'score pairs')} and were within one point in {percent(within)}."
+    )
+
+
 def recovered(findings: Findings) -> str:
     """How often the planted truth lies inside its interval; empty without planted truth."""
     if findings.planted is None:

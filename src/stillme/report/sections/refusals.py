@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -101,19 +101,27 @@ def _figure(findings: Findings, context: Context) -> Figure:
 
 def _table(findings: Findings, context: Context, dimension: str) -> Table:
     frame = findings.refusals.by_group.filter(dimension=dimension)
-    found = by_key(frame, "editor", "group")
+    names = editor_names(context)
+    return by_group(f"refusals-by-{dimension}", _title(dimension), frame, dimension, ("editor", names), context)
+
+
+def by_group(
+    id: str, title: str, frame: pl.DataFrame, dimension: str, who: tuple[str, Mapping[str, str]], context: Context
+) -> Table:
+    """Rates of one dimension's groups. `who`: the column that says who refused, and its names in order."""
+    column, names = who
     labels = context.protocol.groups.labels(dimension)
-    keys = [(editor.id, group) for editor in context.editors for group in labels]
+    found = by_key(frame, column, "group")
     columns = [
-        words("Editor", "editor", editor_names(context)),
+        words(capital(column), column, names),
         words(f"Perceived {dimension}", "group", labels),
         _RATE,
         Column("Against everyone else", _against, note=f"points, {INTERVAL}"),
         Column("p, corrected", _shown),
         *_counts(frame),
     ]
-    shown = [found[key] for key in keys if key in found]
-    return table(f"refusals-by-{dimension}", _title(dimension), shown, columns, frame, dense=True)
+    shown = [found[name, group] for name in names for group in labels if (name, group) in found]
+    return table(id, title, shown, columns, frame, dense=True)
 
 
 _RATE = counted("Refused", lambda row: row, "refused", "decided", why=_UNDECIDED)

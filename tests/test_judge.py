@@ -77,6 +77,12 @@ def audit(load: Load, rows: list[dict[str, Any]], makers: int = 1, **changes: An
     )
 
 
+def falling(switch: str) -> Switches:
+    """This falls on every body."""
+    shares: dict[str, Any] = {switch: 1.0}
+    return Switches(retry_after_s=0.01, **shares)
+
+
 def calls(server: Server) -> list[dict[str, Any]]:
     return server.journal("call")
 
@@ -180,7 +186,7 @@ FINAL = {"input_blocked": 6, "output_blocked": 6, "truncated": 18, "malformed_al
 )
 def test_what_is_no_score_is_a_status_and_final(load_audit: Load, kind: str, switch: str, asked: int) -> None:
     status = switch.removesuffix("_always")
-    with serving(Switches(**{switch: 1.0})) as server:
+    with serving(falling(switch)) as server:
         config = audit(load_audit, [row(server, kind)])
         pipeline.run(config, Progress())
         pipeline.run(config, Progress())
@@ -192,7 +198,7 @@ def test_what_is_no_score_is_a_status_and_final(load_audit: Load, kind: str, swi
 @pytest.mark.parametrize("kind", ["openai", "gemini"])
 @pytest.mark.parametrize("switch", ["rate_limited", "server_error", "timeout", "cut"])
 def test_what_may_pass_is_tried_again(load_audit: Load, kind: str, switch: str) -> None:
-    with serving(Switches(**{switch: 1.0}, retry_after_s=0.01)) as server:
+    with serving(falling(switch)) as server:
         config = audit(load_audit, [row(server, kind, timeout_s=1.0)])
         pipeline.run(config, Progress())
         assert len(calls(server)) == 12

@@ -58,6 +58,10 @@ class Fault:
     said: str
 
 
+class _UnreadableError(ValueError):
+    """What is wrong with an answer."""
+
+
 class Form:
     """One protocol's form."""
 
@@ -95,8 +99,10 @@ class Form:
             return Fault("the answer is nested too deeply")
         except json.JSONDecodeError as error:
             return Fault(f"the answer is no JSON object: {error.msg} at character {error.pos}")
-        except ValueError as error:
+        except _UnreadableError as error:
             return Fault(str(error))
+        except ValueError:  # what is left: digits without end
+            return Fault("the answer holds a number that is too long")
 
     def _reading(self, said: Mapping[str, Any], axes: tuple[str, ...]) -> Reading:
         seen = _fields(said[OBSERVATIONS], OBSERVATIONS, self.observed)
@@ -118,7 +124,7 @@ class Form:
         """A point of the scale. True is no 1, 4.0 and "4" are no 4."""
         if type(value) is not int or value not in self.protocol.axes[axis].scale:
             scale = self.protocol.axes[axis].scale
-            raise ValueError(f"{axis} is {_shown(value)}, no whole number from {min(scale)} to {max(scale)}")
+            raise _UnreadableError(f"{axis} is {_shown(value)}, no whole number from {min(scale)} to {max(scale)}")
         return value
 
     def _label(self, dimension: str, group: str) -> str:
@@ -226,35 +232,35 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{_shown(twice)} stands there twice")
+        raise _UnreadableError(f"{_shown(twice)} stands there twice")
     return fields
 
 
 def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no number of JSON")
+    raise _UnreadableError(f"{word} is no number of JSON")
 
 
 def _fields(said: Any, where: str, names: tuple[str, ...]) -> Mapping[str, Any]:
     """An object with exactly these keys."""
     if not isinstance(said, dict):
-        raise ValueError(f"{where} is {_shown(said)}, not an object")
+        raise _UnreadableError(f"{where} is {_shown(said)}, not an object")
     missing = [name for name in names if name not in said]
     if missing:
-        raise ValueError(f"{where} lacks {', '.join(missing)}")
+        raise _UnreadableError(f"{where} lacks {', '.join(missing)}")
     extra = next((name for name in said if name not in names), None)
     if extra is not None:
-        raise ValueError(f"{where} has {_shown(extra)}, which was not asked for")
+        raise _UnreadableError(f"{where} has {_shown(extra)}, which was not asked for")
     return said
 
 
 def _words(name: str, value: Any) -> str:
     """Text that can be stored: half of a character pair is none."""
     if not isinstance(value, str):
-        raise ValueError(f"{name} is {_shown(value)}, not a text")
+        raise _UnreadableError(f"{name} is {_shown(value)}, not a text")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{name} holds half a character") from None
+        raise _UnreadableError(f"{name} holds half a character") from None
     return value
 
 

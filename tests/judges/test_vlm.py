@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from stillme import heads, images
 from stillme.judges import RemoteJudge, call_key, gemini, models, openai
 from stillme.judges.vlm import Encoded, media_type
+from stillme.strict import Document
 from tests.editors.providers import png
 from tests.judges.asking import PLACE, PROTOCOL, request
 
@@ -114,3 +118,21 @@ def test_the_form_fits_what_is_expected_of_it() -> None:
     asked = made_gemini().question(request("V-03", disclosed={"race": "southeast_asian", "age": "70plus"}))
     tokens = len(b"".join(asked.pieces)) / 4
     assert tokens == pytest.approx(models.table().usual.text, rel=0.6)
+
+
+def test_every_judge_that_the_page_sets_up_can_be_set_up() -> None:
+    page = (Path(__file__).parents[2] / "docs/judges.md").read_text(encoding="utf-8")
+    rows = [row for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) for row in _judges(text)]
+    assert len(rows) == 4
+    for row in rows:
+        module: Any = {"openai": openai, "gemini": gemini}[row["kind"]]
+        place = replace(PLACE, key_env=row.get("key_env"))
+        made = module.prepare(module.Settings.model_validate(row["settings"]), place)
+        assert (made.price is None) == (row["settings"].get("service") == "other")
+
+
+def _judges(text: str) -> list[dict[str, Any]]:
+    document = Document("docs/judges.md", text)
+    assert not document.faults
+    rows: list[dict[str, Any]] = document.data["judges"]
+    return rows

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from bench.judges.server import ROOT, Server, serving
 from bench.judges.switches import Switches
 
@@ -23,7 +24,9 @@ from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
 from stillme.ledger.shipments import Shard, Step, shards
 from stillme.protocol import Protocol
+from stillme.remote import Client
 from tests.judges.shipping import JUDGE, Session, files_of, items
+from tests.judges.wire import Wire, through
 
 FORMS = ("openai", "gemini")
 SETTINGS = settings_hash("judge", {"model": "m"})
@@ -259,6 +262,54 @@ def test_a_batch_that_the_service_does_not_know_is_told_once_before_its_calls_ar
         assert [shard.step for shard in known(run)] == [Step.FAILED]
         assert session.ship() == set()
         check(other, run, 2)
+
+
+GOES_ON = ("in_progress", "in_progress", "completed")
+
+
+def answer_line(key: str) -> bytes:
+    body = {"choices": [{"message": {"content": '{"first": 1, "second": 2}'}}]}
+    response = {"status_code": 200, "request_id": "r", "body": body}
+    return json.dumps({"custom_id": key, "response": response}).encode() + b"\n"
+
+
+def test_what_a_full_service_did_not_take_is_sent_when_there_is_room_again(run: Run) -> None:
+    """Two batches; the second is not taken before the first has ended."""
+    full = {"data": [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached."}]}
+    files: list[str] = []
+
+    def output(number: int) -> Any:
+        async def answers(request: web.Request) -> web.StreamResponse:
+            calls = (f"call-{2 * number}", f"call-{2 * number + 1}")
+            return web.Response(body=b"".join(map(answer_line, calls)), content_type="application/jsonl")
+
+        return answers
+
+    async def create(request: web.Request) -> web.StreamResponse:
+        files.append(json.loads(await request.read())["input_file_id"])
+        return web.json_response({"id": f"b{len(files)}", "status": "validating"})
+
+    wire = Wire(
+        {
+            "POST /v1/files": [{"id": "f1"}, {"id": "f2"}],
+            "POST /v1/batches": [create],
+            "GET /v1/batches/b1": [{"id": "b1", "status": s, "output_file_id": "o1"} for s in GOES_ON],
+            "GET /v1/batches/b2": [{"id": "b2", "status": "failed", "errors": full}],
+            "GET /v1/batches/b3": [{"id": "b3", "status": "completed", "output_file_id": "o2"}],
+            "GET /v1/files/o1/content": [output(0)],
+            "GET /v1/files/o2/content": [output(1)],
+        }
+    )
+    session = Session(run, "openai", "", items("openai"))
+
+    async def ship(client: Client) -> set[str]:
+        session.url = client.base
+        return await session.shipped()
+
+    assert through(wire, "/v1", ship) == set()
+    assert recorded(run) == {(f"call-{number}", "ok"): 1 for number in range(4)}
+    assert files == ["f1", "f2", "f2"]
+    assert any("the service is full" in line for line in session.said)
 
 
 def test_stopping_ends_the_wait_and_leaves_what_is_under_way(run: Run) -> None:

@@ -35,7 +35,6 @@ GLANCE = 0.25  # seconds between two glances at `stop`
 AT_ONCE = 256  # answers that wait for their commit
 RUN, SHARD = "run", "shard"  # tags
 _UNKNOWN = 404
-_UNDECIDED = (401, 403, 404)  # says something of the key or the model, and nothing of the call
 
 
 class Wanted(Protocol):
@@ -337,9 +336,7 @@ class _Shipping:
 
 
 def _dated(exchange: Exchange, shard: Shard) -> Exchange:
-    """As the batch's own. An error about the key or the model is no answer; asked live, it stops the run."""
-    if exchange.status is Status.REJECTED and exchange.http in _UNDECIDED:
-        exchange = replace(exchange, status=Status.SERVER_ERROR)
+    """As the batch's own."""
     return replace(exchange, started=shard.made, request_id=exchange.request_id or shard.batch)
 
 

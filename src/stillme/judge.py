@@ -335,9 +335,12 @@ class _Service:
             await judge.close()
 
     def _keep_shipped(self, calls: Mapping[str, _Call], key: str, exchange: Exchange) -> Future[None]:
-        """What came of a call in a batch: final, or only an attempt; then it is asked live."""
-        call = calls[key]
-        again = exchange.status in (Status.MALFORMED, Status.TRUNCATED) or not exchange.status.is_final
+        """What came of a call in a batch: final, or only an attempt; then it is asked live.
+
+        So is one that was rejected: live it is known whether the call is wrong, or a parameter, or the key.
+        """
+        call, ended = calls[key], exchange.status
+        again = ended in (Status.MALFORMED, Status.TRUNCATED, Status.REJECTED) or not ended.is_final
         reply = self.step.checked(JudgeReply.of((exchange,)), self.axes(call))
         self.step.purse.spend(reply.cost_usd)
         if again or reply.status is not exchange.status:

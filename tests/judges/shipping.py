@@ -100,9 +100,9 @@ class Session:
     limits: Limits = field(default_factory=lambda: Limits(backoff_s=0.01))
 
     def ship(self) -> set[str]:
-        return asyncio.run(self._ship())
+        return asyncio.run(self.shipped())
 
-    async def _ship(self) -> set[str]:
+    async def shipped(self) -> set[str]:
         client = Client(self.url, self.limits, {"Authorization": "Bearer secret"})
         wire = batches(self.form, self.url, client, self.most_bytes, self.most_requests)
         held = cast("Run", Mortal(self.run, self.tick))

@@ -239,6 +239,11 @@ def test_a_parameter_that_a_server_names_in_words_alone_ends_the_run_too() -> No
             judge(server, **OWN)
 
 
+def test_a_word_that_only_looks_like_a_parameter_ends_no_run() -> None:
+    with Server(says(400, {"error": {"message": "Bad image: see the details, reseed."}})) as server:
+        assert judge(server, **OWN, detail="low", seed=1).status is Status.REJECTED
+
+
 def test_temperature_is_dropped_where_everybody_sees_it_or_is_a_fault() -> None:
     made = prepared()
     assert made.dropped == {"temperature": "gpt-5-mini takes no temperature"}

@@ -7,6 +7,7 @@ encoder ever sees one. The only retries here are re-asks of answers that cannot 
 from __future__ import annotations
 
 import base64
+import re
 import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -311,13 +312,13 @@ class NetworkJudge(ABC):
         if http not in (400, 422):
             return ""
         low = words.lower()
-        return next((name for name in self.terms.sent if any(word in low for word in self._spellings(name))), "")
+        return next((name for name in self.terms.sent if re.search(self._spelled(name), low)), "")
 
-    def _spellings(self, name: str) -> set[str]:
-        """A service's word for a parameter, as services write it in sentences."""
+    def _spelled(self, name: str) -> str:
+        """A service's word for a parameter, as services write it in sentences: a pattern."""
         word = self.wire.names[name]
-        parted = "".join(f"_{c.lower()}" if c.isupper() else c for c in word)
-        return {word.lower(), parted, parted.replace("_", " ")}
+        parted = re.sub("(?=[A-Z])", "_", word).lower()
+        return rf"\b(?:{word.lower()}|{parted}|{parted.replace('_', ' ')})\b"
 
 
 def understood(reading: Reading | Fault, code: str) -> Heard:

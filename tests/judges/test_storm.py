@@ -1,0 +1,60 @@
+"""A service that allows a hundred calls a second is asked about so many: hardly a request is sent in vain."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from bench.judges.server import Server, serving
+from bench.judges.switches import Switches
+
+from stillme.pacing import duration
+from stillme.remote import Answer, Call, Client, Limits, RemoteError
+from tests.judges.test_server import gemini, openai
+
+CALLS = 1000
+PER_SECOND = 100
+WASTED = 0.03
+LIMITS = Limits(concurrency=64, starts_at=16, attempts=8)
+
+
+def told_in_the_body(error: RemoteError) -> float | None:
+    """As Gemini says it."""
+    told = error.said["error"].get("details", []) if isinstance(error.said, dict) else []
+    return next((duration(one["retryDelay"]) for one in told if "retryDelay" in one), None)
+
+
+async def storm(server: Server, provider: str) -> list[Answer]:
+    """All calls at once; raises where one is not answered."""
+    base = server.openai_url if provider == "openai" else server.gemini_url
+    path = "chat/completions" if provider == "openai" else "models/m:generateContent"
+    body = openai if provider == "openai" else gemini
+    client = Client(base, LIMITS, waits=told_in_the_body)
+    try:
+        calls = (client.call(Call("POST", path, json=body(number))) for number in range(CALLS))
+        return await asyncio.gather(*calls)
+    finally:
+        await client.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("provider", "switches"),
+    [
+        pytest.param("openai", Switches(headers=True, retry_after_s=1), id="limits in headers"),
+        pytest.param("openai", Switches(retry_after_s=1), id="Retry-After"),
+        pytest.param("openai", Switches(retry_after_s=0.2), id="retry-after-ms"),
+        pytest.param("gemini", Switches(retry_after_s=1), id="RetryInfo"),
+        pytest.param("gemini", Switches(), id="nothing said"),
+    ],
+)
+def test_few_requests_are_sent_in_vain(provider: str, switches: Switches) -> None:
+    with serving(Switches(**{**vars(switches), "latency_s": 0.2, "per_second": PER_SECOND})) as server:
+        answers = asyncio.run(storm(server, provider))
+        rows = server.journal("call")
+    assert len(answers) == CALLS
+    assert sum(row["http"] == 200 for row in rows) == CALLS, "every call is answered once"
+    wasted = sum(row["http"] == 429 for row in rows)
+    assert wasted <= WASTED * len(rows), f"{wasted} of {len(rows)} requests were sent in vain"
+    seconds = rows[-1]["answered"] - rows[0]["arrived"]
+    assert seconds < 1.5 * CALLS / PER_SECOND, f"it took {seconds:.1f} s"

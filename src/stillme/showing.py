@@ -49,7 +49,12 @@ _NAME = 26  # columns
 
 def _ahead(one: Ahead) -> tuple[str, ...]:
     counts = (one.images, one.trials, one.controls, one.done, one.missing)
-    return _cut(one.editor), *(f"{number:,}" for number in counts), _duration(one.seconds), _cost(one.cost)
+    return (
+        _cut(one.editor),
+        *(f"{number:,}" for number in counts),
+        _duration(one.seconds),
+        _ahead_cost(one.cost, one.missing),
+    )
 
 
 def _cut(name: str) -> str:
@@ -78,7 +83,7 @@ def _judge(one: JudgeAhead) -> dict[str, str]:
         "missing": f"{one.missing:,}",
         "second looks": f"{one.repeats_missing:,}" if one.is_remote else "–",
         "time": "–" if how == "batch" else _duration(one.seconds),
-        "cost in USD": _cost(one.cost),
+        "cost in USD": _ahead_cost(one.cost, one.calls),
     }
 
 
@@ -93,6 +98,11 @@ def _waiting(plan: Outlook) -> str:
 
 def _in_batches(one: JudgeAhead) -> bool:
     return one.batch_wait_s is not None and one.calls > 0
+
+
+def _ahead_cost(cost: Cost, calls: int) -> str:
+    """Where nothing is missing there is nothing to pay, which is not to say that it is free."""
+    return _cost(cost) if calls else "–"
 
 
 def _cost(cost: Cost) -> str:

@@ -124,3 +124,6 @@ def test_three_judges_are_compared_two_by_two() -> None:
     said = section(replace(found, agreement=pl.concat([found.agreement, more])), context(judges=(*JUDGES, third)))
     assert "Agreement of every two judges by axis" in said
     assert "Planted judge 1 (simulated) and Third (simulated)" in said
+    assert "more than one apart" in said and "flagged for review" not in said, (
+        "three are flagged once, not by pairs"
+    )

@@ -214,10 +214,12 @@ def agreed(findings: Findings) -> str:
     if not pairs:
         return "No edit was scored by two judges, so nothing is known about their agreement."
     within = float((frame["within_one"] * frame["pairs"]).sum()) / pairs
-    flagged = int(frame["flagged"].sum())
+    apart = int(frame["flagged"].sum())
+    several = frame.select("first_judge", "second_judge").n_unique() > 1
+    how = "more than one apart" if several else "flagged for review"
     return (
         f"Judges were within one point on {percent(within)} of {plural(pairs, 'score pairs')}; "
-        f"{count(flagged)} {'is' if flagged == 1 else 'are'} flagged for review."
+        f"{count(apart)} {'is' if apart == 1 else 'are'} {how}."
     )
 
 

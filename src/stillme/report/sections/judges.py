@@ -146,6 +146,7 @@ def _agreement(findings: Findings, context: Context) -> Table:
     axes = {id: axis.label for id, axis in context.protocol.axes.items()}
     rows = sorted(frame.to_dicts(), key=lambda row: list(axes).index(row["axis"]))
     several = frame.select("first_judge", "second_judge").n_unique() > 1
+    apart = "Apart" if several else "Flagged"  # three judges are flagged once, whoever of them is apart
     pair = Column("Judges", lambda row: _pair(row, names), numeric=False)
     columns = [
         words("Axis", "axis", axes),
@@ -153,12 +154,12 @@ def _agreement(findings: Findings, context: Context) -> Table:
         tally("Pairs", "pairs"),
         proportion("Same score", "exact", "pairs", _NO_PAIR, "pairs"),
         proportion("Within one point", "within_one", "pairs", _NO_PAIR, "pairs"),
-        share("Flagged", "flagged", "pairs"),
+        share(apart, "flagged", "pairs"),
         value("κ", "kappa", _ONE_SCORE, note="quadratic"),
         value("Mean difference", "difference", _NO_PAIR),
     ]
     notes = (
-        "Difference: second minus first judge, in points of the scale. Flagged: more than one point apart.",
+        f"Difference: second minus first judge, in points of the scale. {apart}: more than one point apart.",
         _KAPPA,
     )
     title = "Agreement of every two judges by axis" if several else "Agreement of two judges by axis"
@@ -192,7 +193,6 @@ def _itself(judging: Judging, context: Context) -> Table:
     notes = (
         "A random share of the edits was judged twice with the very same question; second looks are in no score. "
         "Pairs are edits that both looks scored. Difference: second minus first look.",
-        _KAPPA,
     )
     title = "Agreement of each judge with itself by axis"
     return table("agreement-itself", title, rows, columns, judging.itself, notes=notes, dense=True)

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ from aiohttp import web
 from bench.judges.server import ROOT, Server, serving
 from bench.judges.switches import Switches
 
-from stillme import batch
+from stillme import batch, pipeline
+from stillme.config import Config
 from stillme.errors import SurroundingsError
 from stillme.judges.gemini_batches import tagged
 from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
 from stillme.ledger.shipments import Shard, Step, shards
+from stillme.progress import Progress
 from stillme.protocol import Protocol
 from stillme.remote import Client
 from tests.judges.shipping import JUDGE, Session, files_of, items
@@ -330,3 +332,37 @@ def test_a_service_that_is_away_for_a_while_is_asked_again(run: Run) -> None:
     with serving() as server:
         assert Session(run, "openai", url(server, "openai"), items("openai")).ship() == set()
         check(server, run)
+
+
+def judges(server: Server) -> list[dict[str, Any]]:
+    """Two judges that are asked in batches."""
+    ask = {"mode": "batch", "batch_wait_s": 30}
+    openai = {"model": "gpt-5-mini-2025-08-07", "base_url": server.openai_url, **ask}
+    gemini = {"model": "gemini-3-flash-preview", "base_url": server.gemini_url, **ask}
+    return [
+        {"id": "a", "kind": "openai", "role": "primary", "key_env": "STILLME_TEST_KEY", "settings": openai},
+        {"id": "b", "kind": "gemini", "role": "secondary", "key_env": "STILLME_TEST_KEY", "settings": gemini},
+    ]
+
+
+def test_an_audit_is_judged_in_batches_at_half_the_price_and_only_leftovers_are_asked_live(
+    load_audit: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STILLME_TEST_KEY", "sk-test-0123456789")
+    with serving(Switches(malformed=0.2, output_blocked=0.1, batch_expires=0.1, seed=4)) as server:
+        audit = load_audit(judges=judges(server))
+        pipeline.run(audit, Progress())
+        with Run.look(audit.run) as run:
+            ended = Counter(status for (status,) in run.query("SELECT status FROM verdict"))
+            edits = len(run.query("SELECT 1 FROM edit WHERE status = 'ok'"))
+            costs = {cost for (cost,) in run.query("SELECT cost_usd FROM attempt WHERE usage <> ''")}
+        lines, calls = server.journal("line"), server.journal("call")
+        assert sum(ended.values()) == 2 * edits
+        assert set(ended) == {"ok", "output_blocked"}
+        assert sorted(costs)[2:] == pytest.approx([2 * half for half in sorted(costs)[:2]])  # of both judges
+        left = {row["body"] for row in lines if row["outcome"] in ("malformed", "expired")}
+        assert {row["body"] for row in calls} == left
+        assert 0 < len(left) < len(lines)
+        assert len(server.journal("batch")) == 2
+        pipeline.run(audit, Progress())
+        assert len(server.journal("batch")) == 2

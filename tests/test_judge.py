@@ -18,7 +18,7 @@ from bench.judges.switches import Switches
 from stillme import design as designs
 from stillme import editors, images, pipeline, sources
 from stillme.config import Config
-from stillme.errors import IncompleteError, SurroundingsError
+from stillme.errors import FaultsError, IncompleteError, SurroundingsError
 from stillme.ledger import Run
 from stillme.progress import Progress
 from stillme.records import EditReply, EditRequest, Status
@@ -232,6 +232,26 @@ def test_no_key_is_in_the_run(load_audit: Load) -> None:
         pipeline.run(config, Progress())
     for path in Path(config.run).rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("disclose", "said"),
+    [(None, "Estimated age=20–29"), (["race", "gender"], "Race=Black, Gender=Female"), ([], "")],
+)
+def test_judges_are_told_what_the_audit_says(
+    load_audit: Load, server: Server, disclose: list[str] | None, said: str
+) -> None:
+    config = audit(load_audit, [row(server)], judging={"repeats": 0, "disclose": disclose})
+    pipeline.run(config, Progress())
+    asked = [text for (text,) in table(config, "SELECT content FROM question")]
+    assert any(said in text for text in asked)
+    for word, dimension in (("Race=", "race"), ("Gender=", "gender"), ("age=", "age")):
+        assert any(word in text for text in asked) == (dimension in (["age"] if disclose is None else disclose))
+
+
+def test_a_dimension_that_nobody_knows_is_a_fault(load_audit: Load, server: Server) -> None:
+    with pytest.raises(FaultsError, match="'height' is not a dimension; known: race, gender, age"):
+        audit(load_audit, [row(server)], judging={"disclose": ["height"]})
 
 
 def test_a_wrong_key_ends_the_run_with_a_sentence_and_no_verdict(load_audit: Load) -> None:

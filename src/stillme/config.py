@@ -106,9 +106,11 @@ class Measuring(Frozen):
 
 class Judging(Frozen):
     """repeats: which share of the edits judges behind a network look at a second time, to be held against the
-    first look; the second one is in no score."""
+    first look; the second one is in no score. disclose: what judges are told of the source person; without it,
+    what the preset says."""
 
     repeats: float = Field(default=0.05, ge=0, le=1)
+    disclose: tuple[Word, ...] | None = None
 
 
 class Engine(Frozen):
@@ -172,6 +174,12 @@ class Config:
     @property
     def run(self) -> Path:
         return self.folder / self.audit.run
+
+    @property
+    def disclose(self) -> tuple[str, ...]:
+        """What judges are told of the source person."""
+        own = self.audit.judging.disclose
+        return self.protocol.presets[self.audit.preset].disclose if own is None else own
 
     def ranked_judges(self) -> list[JudgeRow]:
         """The primary judge first, instruments last."""
@@ -314,6 +322,9 @@ def _checks(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
     yield from _check_engine(audit)
     if protocol.measures is None:
         yield from _check_unmeasured(audit)
+    for word in audit.judging.disclose or ():
+        if word not in protocol.groups.dimensions:
+            yield ("judging", "disclose"), unknown(word, "dimension", protocol.groups.dimensions)
     if audit.preset not in protocol.presets:
         yield ("preset",), unknown(audit.preset, "preset", protocol.presets)
 

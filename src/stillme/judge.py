@@ -82,7 +82,7 @@ def _looks(
     pictures = dict(run.query("SELECT key, image FROM edit WHERE status = ?", (Status.OK.value,)))
     people: dict[str, Portrait] = {portrait.key: portrait for portrait in design.portraits}
     protocol = design.config.protocol
-    disclose = protocol.presets[design.config.audit.preset].disclose
+    disclose = design.config.disclose
     form = form_hash(protocol)
     for trial in design.distinct_edits():
         if not trial.is_control and trial.edit in pictures and takes(trial):

@@ -433,6 +433,18 @@ def test_no_text_holds_the_key(caplog: pytest.LogCaptureFixture) -> None:
     assert "the key … may not do this" in texts[0]
 
 
+def test_a_key_that_is_a_mere_word_spoils_no_answer() -> None:
+    async def call(server: Server) -> RemoteError:
+        client = Client(server.url, Limits(), {"Authorization": "Bearer x"})
+        with pytest.raises(RemoteError) as caught:
+            await client.call(Call("GET", "x"))
+        await client.close()
+        return caught.value
+
+    with Server(says(400, {"error": {"message": "the box is too large"}})) as server:
+        assert asyncio.run(call(server)).message == "the box is too large"
+
+
 def test_proxies_of_the_environment_are_used_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)

@@ -35,6 +35,7 @@ PACKAGES = ("aiohttp", "orjson")  # loaded when the first call is made
 JSON = "application/json"
 LONGEST_BACKOFF = 60.0  # seconds
 LONGEST_MESSAGE = 500  # characters
+SHORTEST_KEY = 8  # characters: anything shorter is a word that answers hold anyway
 LONGEST_KEPT = 1 << 16  # characters of an error's body
 LARGE = 1 << 20  # bytes above which a body is sent in pieces
 _REQUEST_IDS = ("x-request-id", "x-goog-request-id", "request-id", "apim-request-id")
@@ -410,7 +411,8 @@ class Client:
     def _hidden(self, text: str, most: int = LONGEST_MESSAGE) -> str:
         """Without secrets, whoever repeats them."""
         for value in self._secrets.values():
-            text = text.replace(value.split()[-1], "…") if value else text
+            key = value.rpartition(" ")[2]
+            text = text.replace(key, "…") if len(key) >= SHORTEST_KEY else text
         return text[:most]
 
 

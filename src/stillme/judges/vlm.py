@@ -24,7 +24,7 @@ from stillme.judges import Batches, Question
 from stillme.judges.form import VERSION, Fault, Form, Reading
 from stillme.judges.models import MODELS, Settings, Terms
 from stillme.records import Exchange, JudgeReply, JudgeRequest, Status
-from stillme.remote import Answer, Call, Client, RemoteError, Try, meaning
+from stillme.remote import SHORTEST_KEY, Answer, Call, Client, RemoteError, Try, meaning
 
 HELD = 32 << 20  # bytes of sources that are kept encoded
 QUESTIONS = 512  # kept ready
@@ -247,7 +247,7 @@ class NetworkJudge(ABC):
 
         `share`: the part of the price that it costs, in a batch.
         """
-        if self._secret and self._secret in raw:
+        if len(self._secret) >= SHORTEST_KEY and self._secret in raw:
             raw = raw.replace(self._secret, "…".encode())
             said = _decoded(raw)
         if not 200 <= http < 300 or not isinstance(said, dict) or said.get("error"):

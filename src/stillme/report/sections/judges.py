@@ -85,7 +85,8 @@ def _asked(judging: Judging, context: Context) -> Table:
     columns = [words("Judge", "name"), *(_said(label) for label in told), *_endings(judging)]
     columns += [tally("Attempts", "attempts"), Column("Cost", _cost, note="USD")]
     notes = [
-        "Attempts: every call that was made, those that failed and those of second looks included.",
+        "Attempts: every call that was made, those that failed and those of second looks included. Looks at the "
+        "same pixels with the same question share a call.",
         *(f"{party.name}: {said}" for party in context.judges for said in party.caveats),
     ]
     numbers = pl.DataFrame(rows, infer_schema_length=None)

@@ -1,0 +1,179 @@
+"""SIGKILL at random points while services judge: no verdict twice, none missing, hardly a call paid for twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.judges.server import Server, serving
+from bench.judges.switches import Switches
+
+from stillme import config, images, pipeline
+from stillme.ledger import Run
+from stillme.ledger.run import LEDGER, now
+from stillme.progress import Progress
+from stillme.records import Attempt, Edit, Status
+from tests.conftest import dump_audit
+
+KILLS = 50
+EARLY = 5  # of them before anything is asked
+AT_A_TIME = 8  # calls of each judge
+TO_DISK = 0.03  # seconds within which an answer is in the ledger
+FATES = Switches(
+    latency_s=0.03,
+    retry_after_s=0.01,
+    rate_limited=0.02,
+    malformed=0.02,
+    refused=0.01,
+    input_blocked=0.005,
+    output_blocked=0.005,
+    timeout=0.01,
+)
+KEY = "STILLME_TEST_KEY"
+PEOPLE = {"race": ["white", "black", "indian"], "gender": ["female", "male"], "age": ["20s", "40s", "60s"]}
+EDITORS = ["even", "erases", "lightens"]
+
+
+def judges(server: Server) -> list[dict[str, Any]]:
+    asked = {"concurrency": AT_A_TIME, "starts_at": None, "timeout_s": 1, "backoff_s": 0.01}
+    openai = {"service": "other", "model": "vlm", "base_url": server.openai_url, **asked}
+    gemini = {"model": "gemini-3-flash-preview", "base_url": server.gemini_url, **asked}
+    return [
+        {"id": "gemini", "kind": "gemini", "role": "primary", "key_env": KEY, "settings": gemini},
+        {"id": "openai", "kind": "openai", "role": "secondary", "settings": openai},
+    ]
+
+
+def describe(folder: Path, server: Server) -> None:
+    folder.mkdir(exist_ok=True)
+    dump_audit(
+        folder / "audit.yaml",
+        sources=[{"id": "heads", "kind": "synthetic", "settings": {"groups": PEOPLE}}],
+        experiments={"diagnose": {}},
+        editors=[{"id": name, "kind": "planted", "settings": {"truth": name}} for name in EDITORS],
+        judges=judges(server),
+        judging={"repeats": 0},
+    )
+
+
+def make_edits(folder: Path) -> int:
+    """Every edit that the audit wants, small and with pixels of its own; only judging is left."""
+    audit = config.load(folder / "audit.yaml")
+    with Run.hold(audit.run, audit.protocol) as held:
+        trials = pipeline.plan(held, audit, Progress()).distinct_edits()
+        for number, trial in enumerate(trials):
+            picture = images.black(8)
+            picture[:] = number % 250, number // 250, 99
+            stored = held.store(images.lossless(picture))
+            made = held.add_edit(
+                Edit(trial.edit, Status.OK, stored.sha256), Attempt(trial.edit, Status.OK, now(), 0.0), stored
+            )
+        made.result()
+    return len(trials)
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "stillme", "run", str(folder / "audit.yaml")]
+    surroundings = {**os.environ, KEY: "sk-test-0123456789"}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=surroundings)
+
+
+def finish(folder: Path) -> None:
+    """Until it is complete: calls that no attempt answered are asked again on the next run."""
+    for _ in range(3):
+        _, errors = (process := start(folder)).communicate(timeout=120)
+        if process.returncode == 0:
+            return
+    raise AssertionError(errors.decode())
+
+
+def kill(folder: Path, server: Server, answers: int, delay: float) -> tuple[float, float]:
+    """Lets it get so many answers, then kills it. Returns between when and when that was."""
+    process = start(folder)
+    enough = len(server.journal("call")) + answers
+    deadline = time.monotonic() + 60
+    while answers and process.poll() is None and lines(server) < enough and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(delay)
+    sent = time.time()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return sent, time.time()
+
+
+def lines(server: Server) -> int:
+    return server.path.read_bytes().count(b"\n")
+
+
+def contents(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Every row that says what was asked and found; attempts are how, not what."""
+    tables = ["object", "settings", "trial", "edit", "question", "call", "verdict", "score"]
+    with closing(sqlite3.connect(folder / "run" / LEDGER)) as connection:
+        return {
+            table: sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=repr) for table in tables
+        }
+
+
+def in_flight(rows: list[dict[str, Any]], kills: list[tuple[float, float]]) -> Iterator[list[str]]:
+    """Calls that had been begun, and whose end could not be on disk, when a kill came: what each had paid for.
+
+    A call that is asked again because its answer cannot be read is one call, with all that it took.
+    """
+    begun = 0.0
+    for sent, dead in kills:
+        life = [row for row in rows if row["paid"] and begun < row["arrived"] <= dead]
+        for body in {row["body"] for row in life if row["answered"] + TO_DISK >= sent}:
+            yield [body] * sum(row["body"] == body for row in life)
+        begun = dead
+
+
+def paid(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(row["body"] for row in rows if row["paid"])
+
+
+@pytest.mark.slow
+def test_killed_fifty_times_and_every_pair_has_one_verdict_of_each_judge(tmp_path: Path) -> None:
+    calm, rough = tmp_path / "calm", tmp_path / "rough"
+    with serving(FATES) as first, serving(replace(FATES)) as second:
+        describe(calm, first)
+        pairs = make_edits(calm)
+        assert pairs > 950
+        shutil.copytree(calm, rough)
+        describe(rough, second)
+        finish(calm)
+        chance = random.Random(6)
+        kills = [kill(rough, second, 0, chance.uniform(0, 1.5)) for _ in range(EARLY)]
+        most = round(1.9 * 2 * pairs / (KILLS - EARLY))
+        kills += [
+            kill(rough, second, chance.randrange(1, most), chance.uniform(0, 0.03)) for _ in range(KILLS - EARLY)
+        ]
+        finish(rough)
+        once, again = first.journal("call"), second.journal("call")
+    outcomes = Counter(row["outcome"] for row in once)
+    assert min(outcomes[fate] for fate in ("rate_limited", "malformed", "refused", "timeout")) > 5
+    assert contents(rough) == contents(calm)
+    with closing(sqlite3.connect(rough / "run" / LEDGER)) as connection:
+        verdicts = connection.execute("SELECT judge, count(*), count(DISTINCT edit) FROM verdict GROUP BY judge")
+        assert verdicts.fetchall() == [("gemini", pairs, pairs), ("openai", pairs, pairs)]
+    repeats = paid(again) - paid(once)
+    calls = list(in_flight(again, kills))
+    assert not repeats - Counter(chain.from_iterable(calls)), "only what was in flight at a kill is paid for again"
+    assert repeats.total() <= len(calls)
+    heard = [row for row in again if row["answered"]]
+    hit = sum(any(row["arrived"] <= sent <= row["answered"] for row in heard) for sent, _ in kills)
+    assert hit > KILLS / 2, "most kills came while services were being asked"
+    print(f"paid again: {repeats.total()} of {paid(again).total()}; in flight at {hit} kills: {len(calls)}")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -140,37 +139,92 @@ def test_a_service_that_tells_nothing_of_use_changes_nothing(told: tuple[str, st
     assert pace.learned is None
 
 
-def test_a_service_that_turns_calls_away_is_asked_a_little_slower_than_it_answered() -> None:
-    clock = ticking(0.01)
-    pace = Pace(None, clock=lambda: next(clock))
-    for _ in range(200):
-        pace.answered({})  # a hundred a second
-    pace.turned_away()
+class Clock:
+    """Stands still unless it is moved on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def answer(self, pace: Pace, rate: float, seconds: float) -> None:
+        """So many answers a second, for so long."""
+        for _ in range(round(rate * seconds)):
+            self.now += 1 / rate
+            pace.answered({})
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def turned_away(clock: Clock) -> Pace:
+    """After a first cut: it answered a hundred a second, and then turned calls away."""
+    pace = Pace(None, clock=clock)
+    clock.answer(pace, 100, 2)
+    for _ in range(10):
+        pace.turned_away(clock.now)
+    return pace
+
+
+def test_a_service_that_turns_calls_away_is_asked_half_as_fast_as_it_answered(clock: Clock) -> None:
+    pace = turned_away(clock)
     assert pace.learned is not None
-    assert pace.learned.rate == pytest.approx(90, rel=0.02)
-    pace.turned_away()  # of the same crowd
-    assert pace.learned.rate == pytest.approx(90, rel=0.02)
+    assert pace.learned.rate == pytest.approx(50, rel=0.02)
+    assert pace.reserve() >= 0.25, "and is left alone for a moment"
 
 
-def test_and_then_slowly_faster_again() -> None:
-    now = 0.0
-    pace = Pace(None, clock=lambda: now)
-    pace.learned = Bucket(10, clock=lambda: now)
+def test_a_stray_among_many_answers_changes_nothing(clock: Clock) -> None:
+    pace = Pace(None, clock=clock)
+    clock.answer(pace, 100, 2)
+    for _ in range(3):
+        pace.turned_away(clock.now)
+    assert pace.learned is None
+
+
+def test_a_crowd_that_is_turned_away_is_one_event(clock: Clock) -> None:
+    pace = turned_away(clock)
+    for _ in range(50):
+        pace.turned_away(clock.now + 0.2)
+    assert pace.learned is not None and pace.learned.rate == pytest.approx(50, rel=0.02)
+
+
+def test_a_service_that_goes_on_turning_calls_away_is_asked_slower_still(clock: Clock) -> None:
+    pace = turned_away(clock)
+    clock.answer(pace, 50, 1)
+    for _ in range(5):
+        pace.turned_away(clock.now)
+    assert pace.learned is not None and pace.learned.rate == pytest.approx(25, rel=0.1)
+
+
+def test_and_much_later_only_a_little_slower(clock: Clock) -> None:
+    pace = turned_away(clock)
+    clock.answer(pace, 50, 10)
+    for _ in range(5):
+        pace.turned_away(clock.now)
+    assert pace.learned is not None and pace.learned.rate == pytest.approx(45, rel=0.1)
+
+
+def test_and_then_slowly_faster_again(clock: Clock) -> None:
+    pace = Pace(None, clock=clock)
+    pace.learned = Bucket(10, clock=clock)
     pace._ceiling = 100.0
     rates = []
-    for _ in range(20):
-        now += 1
+    for _ in range(30):
+        clock.now += 1
         pace.reserve()
         rates.append(pace.learned.rate)
-    assert rates[7] > 60  # far from where it was turned away: quickly
-    assert 80 < rates[-1] < 105  # near it: slowly
+    assert rates[4] > 30 and rates[8] == pytest.approx(90)  # far from where it was turned away: quickly
+    assert 100 < rates[-1] < 115  # near it: slowly
 
 
-def ticking(step: float) -> Iterator[float]:
-    now = 0.0
-    while True:
-        yield now
-        now += step
+def test_after_a_rest_calls_do_not_come_all_at_once(clock: Clock) -> None:
+    pace = turned_away(clock)
+    clock.now += 60
+    at_once = sum(pace.reserve() == 0 for _ in range(100))
+    assert 1 <= at_once <= 10
 
 
 @pytest.mark.parametrize(

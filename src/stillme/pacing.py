@@ -14,8 +14,11 @@ from collections.abc import Callable, Mapping
 _OVERLOADED = (503, 529)
 _TURNED_AWAY = 429
 MOST_SEEN, LATELY = 4096, 2.0  # answers, seconds: what a service has shown of late
-CROWD = 1.0  # seconds within which calls that are turned away are one event
-SLOWER, SLOWEST = 0.9, 0.5  # of the rate that was answered; calls a second
+CROWD, BREATH = 2.0, 0.25  # seconds after a cut within which the next is large; and in which nothing is sent
+SLOWER, MUCH_SLOWER, SLOWEST = 0.9, 0.5, 0.5  # of the rate that was answered; calls a second
+IN_HAND = 0.1  # seconds' worth that may be sent at once after a rest
+BELOW = 0.85  # of the rate before a large cut: from there on it grows slowly
+STRAY = 0.025  # of the answers: as many may be turned away without being about the rate
 FAR, NEAR = 1.3, 1.01  # growth a second, far from where it was turned away and near it
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -100,7 +103,7 @@ class Pace:
         ]
         self.learned: Bucket | None = None
         self._ceiling = 0.0  # calls a second at which it was turned away last
-        self._grown = self._cut = clock()
+        self._grown, self._cut, self._away = clock(), -1.0, 0
         self._answered: deque[float] = deque(maxlen=MOST_SEEN)
 
     def reserve(self, tokens: int = 0) -> float:
@@ -135,30 +138,46 @@ class Pace:
         self.learned.tokens = min(self.learned.tokens, 0.9 * room)
         self._ceiling, self._grown = rate, self._clock()
 
-    def turned_away(self) -> None:
-        """Slower than the service has just answered; a crowd that is turned away together is one event."""
+    def turned_away(self, started: float) -> None:
+        """Slower than the service has just answered, if that is more than a stray.
+
+        Calls that had their turn before the last cut say nothing new. A first cut, and one soon after another, is a
+        large one: answers tell of a while ago, when there was more in hand.
+        """
         now = self._clock()
-        if self.learned is not None and now - self._cut < CROWD:
+        if started <= self._cut + BREATH:
             return
-        seen = self._seen(now)
+        self._away += 1
+        since = max(self._cut, now - LATELY)
+        answered = sum(at > since for at in self._answered)
+        if self._away < STRAY * (self._away + answered):
+            return
+        self._slow_down(now)
+
+    def _slow_down(self, now: float) -> None:
         if self.learned is None:
-            self.learned = Bucket(SLOWER * seen, self._clock)
+            self.learned = Bucket(max(SLOWEST, MUCH_SLOWER * self._seen(now)), self._clock)
+            self._ceiling = self.learned.rate
         else:
-            self.learned.rate = max(SLOWEST, SLOWER * min(seen, self.learned.rate))
-        self.learned.tokens = min(self.learned.tokens, 0.0)
-        self._ceiling, self._cut, self._grown = self.learned.rate / SLOWER, now, now
+            before = min(self._seen(now), self.learned.rate)
+            is_soon = now - self._cut < CROWD
+            self.learned.rate = max(SLOWEST, (MUCH_SLOWER if is_soon else SLOWER) * before)
+            self._ceiling = max(SLOWEST, BELOW * before if is_soon else before)
+        self.learned.most = max(1.0, IN_HAND * self.learned.rate)
+        self.learned.tokens = min(self.learned.tokens, -BREATH * self.learned.rate)
+        self._cut, self._grown, self._away = now, now, 0
 
     def _seen(self, now: float) -> float:
         """Answers a second, of late."""
         recent = [at for at in self._answered if at > now - LATELY]
-        if len(recent) < 2:
-            return SLOWEST
-        return max(SLOWEST, len(recent) / max(now - recent[0], 0.1))
+        return max(SLOWEST, len(recent) / max(now - recent[0], 0.1)) if len(recent) > 1 else SLOWEST
 
     def _grow(self, learned: Bucket) -> None:
+        """Quickly where it was never turned away, slowly near where it was."""
         now = self._clock()
-        growth = FAR if learned.rate < 0.8 * self._ceiling else NEAR
-        learned.rate *= growth ** (now - self._grown)
+        seconds, near = now - self._grown, 0.9 * self._ceiling
+        far = min(near, learned.rate * FAR**seconds)
+        learned.rate = far if learned.rate < near else learned.rate * NEAR**seconds
         self._grown = now
 
 

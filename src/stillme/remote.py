@@ -264,23 +264,27 @@ class Client:
             outcome = result.status_code
             if isinstance(result, RemoteError):
                 result.seconds = time.monotonic() - started
-                self._rest(result)
+                self._rest(result, started)
         finally:
             self.gate.leave(cuts, outcome)
         return result, started, at
 
     async def _turn(self, call: Call) -> None:
-        if call.paced:
-            away = self.pace.reserve(call.tokens)
-            if away:
-                await asyncio.sleep(away)
-        while (left := self._resting - time.monotonic()) > 0:
-            await asyncio.sleep(self._jittered(left))
+        """Rested first, and only then in line: callers that were asked to wait do not come back together."""
+        while True:
+            while (left := self._resting - time.monotonic()) > 0:
+                await asyncio.sleep(self._jittered(left))
+            away = self.pace.reserve(call.tokens) if call.paced else 0.0
+            if not away:
+                return
+            await asyncio.sleep(away)
+            if self._resting <= time.monotonic():
+                return
 
-    def _rest(self, error: RemoteError) -> None:
+    def _rest(self, error: RemoteError, started: float) -> None:
         """A service that asks one caller to wait is left alone by all, unless it asks for too long."""
         if error.status_code == _TURNED_AWAY and not self._hopeless(error):
-            self.pace.turned_away()
+            self.pace.turned_away(started)
         if error.after is not None and error.after <= self.limits.deadline_s:
             self._resting = max(self._resting, time.monotonic() + error.after)
 

@@ -141,8 +141,8 @@ class Pace:
     def turned_away(self, started: float) -> None:
         """Slower than the service has just answered, if that is more than a stray.
 
-        Calls that had their turn before the last cut say nothing new. A first cut, and one soon after another, is a
-        large one: answers tell of a while ago, when there was more in hand.
+        Calls that had their turn before the last cut say nothing new. A first cut, and one soon after another, is
+        a large one: answers tell of a while ago, when there was more in hand.
         """
         now = self._clock()
         if started <= self._cut + BREATH:

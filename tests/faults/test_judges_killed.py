@@ -32,6 +32,7 @@ from tests.conftest import dump_audit
 KILLS = 50
 EARLY = 5  # of them before anything is asked
 AT_A_TIME = 8  # calls of each judge
+REASKS = 2  # of answers that cannot be read; a refusal in plain words is one, where there is no field for it
 TO_DISK = 0.03  # seconds within which an answer is in the ledger
 FATES = Switches(
     latency_s=0.03,
@@ -49,7 +50,7 @@ EDITORS = ["even", "erases", "lightens"]
 
 
 def judges(server: Server) -> list[dict[str, Any]]:
-    asked = {"concurrency": AT_A_TIME, "starts_at": None, "timeout_s": 1, "backoff_s": 0.01}
+    asked = {"concurrency": AT_A_TIME, "starts_at": None, "timeout_s": 1, "backoff_s": 0.01, "reasks": REASKS}
     openai = {"service": "other", "model": "vlm", "base_url": server.openai_url, **asked}
     gemini = {"model": "gemini-3-flash-preview", "base_url": server.gemini_url, **asked}
     return [
@@ -95,7 +96,11 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 def finish(folder: Path) -> None:
     """Until it is complete: calls that no attempt answered are asked again on the next run."""
     for _ in range(3):
-        _, errors = (process := start(folder)).communicate(timeout=120)
+        with start(folder) as process:
+            try:
+                _, errors = process.communicate(timeout=120)
+            finally:
+                process.kill()
         if process.returncode == 0:
             return
     raise AssertionError(errors.decode())
@@ -129,16 +134,22 @@ def contents(folder: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def in_flight(rows: list[dict[str, Any]], kills: list[tuple[float, float]]) -> Iterator[list[str]]:
-    """Calls that had been begun, and whose end could not be on disk, when a kill came: what each had paid for.
-
-    A call that is asked again because its answer cannot be read is one call, with all that it took.
-    """
+    """Calls that had been begun, and whose end could not be on disk, when a kill came: what each had paid for."""
     begun = 0.0
     for sent, dead in kills:
-        life = [row for row in rows if row["paid"] and begun < row["arrived"] <= dead]
-        for body in {row["body"] for row in life if row["answered"] + TO_DISK >= sent}:
-            yield [body] * sum(row["body"] == body for row in life)
+        life: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            if row["paid"] and begun < row["arrived"] <= dead:
+                life.setdefault(row["body"], []).append(row)
+        yield from ([body] * len(some) for body, some in life.items() if is_open(some, sent))
         begun = dead
+
+
+def is_open(attempts: list[dict[str, Any]], at: float) -> bool:
+    """A call that is asked again because its answer cannot be read is one call, with all that it takes."""
+    last = max(attempts, key=lambda row: row["answered"])
+    unread = last["outcome"] == "malformed" or (last["provider"], last["outcome"]) == ("gemini", "refused")
+    return last["answered"] + TO_DISK >= at or (unread and len(attempts) <= REASKS)
 
 
 def paid(rows: list[dict[str, Any]]) -> Counter[str]:

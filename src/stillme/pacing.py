@@ -15,10 +15,11 @@ _OVERLOADED = (503, 529)
 _TURNED_AWAY = 429
 MOST_SEEN, LATELY = 4096, 2.0  # answers, seconds: what a service has shown of late
 CROWD, BREATH = 2.0, 0.25  # seconds after a cut within which the next is large; and in which nothing is sent
-SLOWER, MUCH_SLOWER, SLOWEST = 0.9, 0.5, 0.5  # of the rate that was answered; calls a second
+SLOWER, MUCH_SLOWER = 0.9, 0.5  # of the rate that was answered
 IN_HAND = 0.1  # seconds' worth that may be sent at once after a rest
 BELOW = 0.85  # of the rate before a large cut: from there on it grows slowly
-STRAY = 0.025  # of the answers: as many may be turned away without being about the rate
+STRAY, MANY = 0.03, 0.15  # of the answers: what may be turned away for other reasons than the rate
+FEW, ENOUGH = 4, 8  # turned away, answered: with less nothing is learned
 FAR, NEAR = 1.3, 1.01  # growth a second, far from where it was turned away and near it
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -138,39 +139,45 @@ class Pace:
         self.learned.tokens = min(self.learned.tokens, 0.9 * room)
         self._ceiling, self._grown = rate, self._clock()
 
-    def turned_away(self, started: float) -> None:
-        """Slower than the service has just answered, if that is more than a stray.
+    def turned_away(self, started: float, is_told: bool = False) -> bool:
+        """Slower than the service has just answered, if that is more than a stray; returns whether it is.
 
-        Calls that had their turn before the last cut say nothing new. A first cut, and one soon after another, is
-        a large one: answers tell of a while ago, when there was more in hand.
+        Calls that had their turn before the last cut say nothing new. `is_told`: the service said how long to
+        wait, and everybody does; after a first cut it takes much for another.
         """
         now = self._clock()
         if started <= self._cut + BREATH:
-            return
+            return False
         self._away += 1
-        since = max(self._cut, now - LATELY)
-        answered = sum(at > since for at in self._answered)
-        if self._away < STRAY * (self._away + answered):
-            return
-        self._slow_down(now)
+        answered = sum(at > max(self._cut, now - LATELY) for at in self._answered)
+        share = MANY if is_told and self.learned is not None else STRAY
+        is_much = self._away >= FEW and self._away > share * (self._away + answered)
+        if is_much:
+            self._slow_down(now)
+        return is_much
 
     def _slow_down(self, now: float) -> None:
+        """A first cut, and one soon after another, is a large one: answers tell of a while ago, when there was
+        more in hand. Where too few have come to tell anything, callers wait by themselves."""
+        seen = self._seen(now)
+        if seen is None:
+            return
         if self.learned is None:
-            self.learned = Bucket(max(SLOWEST, MUCH_SLOWER * self._seen(now)), self._clock)
+            self.learned = Bucket(MUCH_SLOWER * seen, self._clock)
             self._ceiling = self.learned.rate
         else:
-            before = min(self._seen(now), self.learned.rate)
+            before = min(seen, self.learned.rate)
             is_soon = now - self._cut < CROWD
-            self.learned.rate = max(SLOWEST, (MUCH_SLOWER if is_soon else SLOWER) * before)
-            self._ceiling = max(SLOWEST, BELOW * before if is_soon else before)
+            self.learned.rate = (MUCH_SLOWER if is_soon else SLOWER) * before
+            self._ceiling = BELOW * before if is_soon else before
         self.learned.most = max(1.0, IN_HAND * self.learned.rate)
         self.learned.tokens = min(self.learned.tokens, -BREATH * self.learned.rate)
         self._cut, self._grown, self._away = now, now, 0
 
-    def _seen(self, now: float) -> float:
-        """Answers a second, of late."""
+    def _seen(self, now: float) -> float | None:
+        """Answers a second, of late; None where there are too few to say."""
         recent = [at for at in self._answered if at > now - LATELY]
-        return max(SLOWEST, len(recent) / max(now - recent[0], 0.1)) if len(recent) > 1 else SLOWEST
+        return len(recent) / max(now - recent[0], 0.1) if len(recent) >= ENOUGH else None
 
     def _grow(self, learned: Bucket) -> None:
         """Quickly where it was never turned away, slowly near where it was."""

@@ -264,7 +264,7 @@ class Client:
             outcome = result.status_code
             if isinstance(result, RemoteError):
                 result.seconds = time.monotonic() - started
-                self._rest(result, started)
+                outcome = self._learned(result, started)
         finally:
             self.gate.leave(cuts, outcome)
         return result, started, at
@@ -281,12 +281,17 @@ class Client:
             if self._resting <= time.monotonic():
                 return
 
-    def _rest(self, error: RemoteError, started: float) -> None:
-        """A service that asks one caller to wait is left alone by all, unless it asks for too long."""
-        if error.status_code == _TURNED_AWAY and not self._hopeless(error):
-            self.pace.turned_away(started)
+    def _learned(self, error: RemoteError, started: float) -> int | None:
+        """Its status, where that says something of how much may be asked; a stray 429 that is explained does not.
+
+        A service that asks one caller to wait is left alone by all, unless it asks for too long.
+        """
         if error.after is not None and error.after <= self.limits.deadline_s:
             self._resting = max(self._resting, time.monotonic() + error.after)
+        if error.status_code != _TURNED_AWAY:
+            return error.status_code
+        is_much = not self._hopeless(error) and self.pace.turned_away(started, error.after is not None)
+        return error.status_code if is_much or error.after is None else None
 
     async def _attempt(self, call: Call, sent: _Sent, seconds: float) -> Answer | RemoteError:
         import aiohttp

@@ -75,6 +75,7 @@ fix: $(DEV)
 bench: $(DEV) $(EDITORS)
 	$(BIN)/python -m bench.ledger
 	$(BIN)/python -m bench.measures
+	$(BIN)/python -m bench.judges
 	$(BIN)/python -m bench.editors_overhead --only remote
 	$(EDITORS_BIN)/python -m bench.editors_overhead --only local
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[bench]'

@@ -4,7 +4,7 @@
 
 A service on loopback answers every call after 200 ms. Each client runs in a process of its own, with 64 and with
 256 calls at a time; the limit is one wave of calls every 200 ms. Ours checks, and records durably, what it hears;
-the peers check it. The peers are installed into bench/out/judges-venv at the first run, which needs a network.
+the peers check it. A bare loop shows what the machine allows at best. The peers are installed into bench/out/judges-venv at the first run, which needs a network.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LATENCY = 0.2
 WAYS = (64, 256)  # calls at a time
 PEERS = Path(__file__).with_name("peers")
 PLACE = ROOT / "bench" / "out" / "judges-venv"
-OURS, SDK, INSPECT = "stillme", "openai SDK", "inspect_ai Model.generate"
-SCRIPTS = {SDK: "openai_sdk.py", INSPECT: "inspect_model.py"}
+OURS, BARE, SDK, INSPECT = "stillme", "bare aiohttp loop", "openai SDK", "inspect_ai Model.generate"
+SCRIPTS = {BARE: "bare.py", SDK: "openai_sdk.py", INSPECT: "inspect_model.py"}
 OF_THE_LIMIT = {64: 0.95, 256: 0.70}
 CPU_MS, PEAK_MB, FLAT, BESIDE_INSPECT = 1.2, 130.0, 1.05, 2.5
 
@@ -69,7 +69,7 @@ def measure(calls: int, long: int, peers: bool, rounds: int) -> bool:
         print(f"{calls:,} calls, {LATENCY * 1000:g} ms each; the middle one of {rounds} rounds by time")
         print(f"{'':28}{'at a time':>10}{'calls/s':>10}{'of limit':>10}{'CPU ms':>10}{'peak MB':>10}")
         for concurrency in WAYS:
-            for client in (OURS, *(SCRIPTS if python else ())):
+            for client in (OURS, BARE, *((SDK, INSPECT) if python else ())):
                 one = middle([run(client, python, short, calls, concurrency) for _ in range(rounds)])
                 found[client, concurrency] = one
                 print(row(client, one), flush=True)
@@ -92,7 +92,11 @@ def run(client: str, python: Path | None, folder: Path, calls: int, concurrency:
             command = [sys.executable, "-m", "bench.judges.ours", *told]
         else:
             task = {"url": server.openai_url, "concurrency": concurrency, "folder": str(folder)}
-            command = [str(python), str(PEERS / SCRIPTS[client]), json.dumps(task)]
+            command = [
+                sys.executable if client == BARE else str(python),
+                str(PEERS / SCRIPTS[client]),
+                json.dumps(task),
+            ]
         said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout
     figures = Figures(calls, concurrency, **json.loads(said.splitlines()[-1]))
     assert figures.answered == calls, f"{client} has {figures.answered} of {calls} answers"

@@ -7,6 +7,7 @@ A run holds 84 portraits and so many edits that each call is another; pictures a
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -30,6 +31,7 @@ from stillme.ledger.run import LEDGER, Stored, now
 from stillme.progress import Progress
 from stillme.purse import Purse
 from stillme.records import Attempt, Edit, JudgeRequest, Portrait, Status, Trial
+from stillme.remote import PACKAGES
 from stillme.strict import Document
 
 SOURCES, EDITS = 84, 2000
@@ -93,20 +95,16 @@ def add(held: Run, trial: Trial, image: Stored) -> Future[None]:
 def tell(held: Run, config: Config, trials: Sequence[Trial], used: Sequence[Stored], folder: Path) -> None:
     """jobs.jsonl: both pictures and the text of each call; schema.json: what answers must look like."""
     judge = config.judges[JUDGE].make()
+    files = {path.stem: str(path) for path in (held.path / "objects").rglob("*.*")}
     with (folder / "jobs.jsonl").open("w", encoding="utf-8") as file:
         for trial, image in zip(trials, used, strict=True):
             axes = config.protocol.axes_of(trial.prompt)
             asked = judge.question(JudgeRequest("", b"", b"", trial.instruction, axes, prompt=trial.prompt))
             text = asked.content["body"]["messages"][-1]["content"][-1]["text"]
-            where = {"source": file_of(held, trial.image), "edited": file_of(held, image.sha256)}
+            where = {"source": files[trial.image], "edited": files[image.sha256]}
             file.write(json.dumps({**where, "text": text}) + "\n")
     schema = asked.content["body"]["response_format"]["json_schema"]["schema"]
     (folder / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
-
-
-def file_of(held: Run, sha256: str) -> str:
-    (found,) = (held.path / "objects").rglob(f"{sha256}.*")
-    return str(found)
 
 
 def portraits(held: Run, config: Config) -> Iterator[Portrait]:
@@ -152,6 +150,8 @@ def main() -> int:
         keys = [row[0] for row in held.query("SELECT key FROM portrait ORDER BY key")]
         design = designs.make(config, held.portraits(keys))
         designs.note(held, design)
+        for name in PACKAGES:  # as the peers have theirs when their clocks start
+            importlib.import_module(name)
         meter = Meter()
         judging.judge(held, design, Progress(), Stop(), Purse(config, 0.0))
         verdicts = "SELECT count(*), count(DISTINCT call) FROM verdict WHERE status = 'ok'"

@@ -56,14 +56,23 @@ class Meter:
     """Wall, CPU and peak memory of this process, from the first call to the last; one line of JSON."""
 
     def __init__(self) -> None:
-        self._clock, self._cpu = time.perf_counter(), _cpu()
+        self._before, self._clock, self._cpu = _peak_mb(), time.perf_counter(), _cpu()
 
     def tell(self, answered: int) -> None:
         wall, cpu = time.perf_counter() - self._clock, _cpu() - self._cpu
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"answered": answered, "wall_s": wall, "cpu_s": cpu, "peak_mb": peak}), flush=True)
+        told = {"answered": answered, "wall_s": wall, "cpu_s": cpu, "before_mb": self._before}
+        print(json.dumps({**told, "peak_mb": _peak_mb()}), flush=True)
 
 
 def _cpu() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def _peak_mb() -> float:
+    """Of this program alone: what getrusage says begins with the memory of whoever started it."""
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024

@@ -44,6 +44,8 @@ from stillme.records import (
     digest,
 )
 
+GATHERED = 0.01  # seconds that an answer may wait to be written with others
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -280,7 +282,8 @@ class _Service:
         calls = self._copied(list(self._calls(todo)))
         under_way = self._shipped({call.key: call for call in calls})
         left = [call for call in calls if call.key not in under_way and call.key not in self._ended]
-        wait(left, self._opened, self._keep, self.prepared.concurrency, self.step.stop, recorders=0)
+        with self.held.gathering(GATHERED):
+            wait(left, self._opened, self._keep, self.prepared.concurrency, self.step.stop, recorders=0)
 
     def _calls(self, todo: Sequence[Look]) -> Iterator[_Call]:
         """In the plan's order; looks at the same pixels with the same question share one."""
@@ -362,10 +365,9 @@ class _Service:
     async def _ask(self, judge: RemoteJudge, call: _Call) -> JudgeReply | None:
         if not await self.step.purse.wait_on_loop((JUDGE, self.name), self.step.stop):
             return None
-        source, edited = await self._pictures(call)
-        request = self.step.request(call.first, source, edited)
         try:
-            return self.step.checked(await judge.judge(request), request.axes)
+            reply = await judge.judge(self.step.request(call.first, *await self._pictures(call)))
+            return self.step.checked(reply, self.axes(call))
         except StillmeError:
             raise
         except Exception as error:

@@ -208,15 +208,20 @@ class NetworkJudge(ABC):
 
     async def judge(self, request: JudgeRequest) -> JudgeReply:
         """Asks, and asks again what cannot be read; every attempt is kept, the last one counts."""
-        encoded = self._encoded(request.source), base64.b64encode(request.edited)
-        body = self.question(request).body(*encoded)
-        call = Call("POST", self.wire.path, body=body, tokens=self.terms.tokens.all, repeatable=True)
+        call = Call(
+            "POST", self.wire.path, body=self._body(request), tokens=self.terms.tokens.all, repeatable=True
+        )
+        axes = request.axes
+        del request  # its pictures are in the body now, and are not held twice while an answer is waited for
         exchanges: list[Exchange] = []
         for _ in range(1 + self.limits.reasks):
-            exchanges += await self._asked(call, request.axes)
+            exchanges += await self._asked(call, axes)
             if exchanges[-1].status not in ASKED_AGAIN:
                 break
         return JudgeReply.of(tuple(exchanges))
+
+    def _body(self, request: JudgeRequest) -> bytes:
+        return self.question(request).body(self._encoded(request.source), base64.b64encode(request.edited))
 
     async def close(self) -> None:
         await self.client.close()

@@ -113,8 +113,12 @@ class Objects:
     def get(self, sha256: str, extension: str) -> bytes:
         """The content, checked against its name."""
         path = self.path(sha256, extension)
-        with disk(path):
-            content = path.read_bytes()
+        try:
+            with open(path, "rb", buffering=0) as file:  # noqa: PTH123 (a third of the time that a Path takes)
+                content = file.read()
+        except OSError:
+            with disk(path):
+                raise
         if hashlib.sha256(content).hexdigest() != sha256:
             raise SurroundingsError(f"{path} was changed on disk: its content is not what its name says.")
         return content

@@ -63,6 +63,7 @@ class Run:
         self.path = path
         self.connection = connection
         self._reading = threading.Lock()
+        self._formats: dict[str, str] = {}  # of the images, as far as they were asked for
         self.objects = objects_at(_store(self.meta()), path / "objects")
         self._writer = writer
 
@@ -143,10 +144,14 @@ class Run:
             return self.connection.execute(sql, tuple(values)).fetchall()
 
     def image(self, sha256: str) -> bytes:
-        found = self.query("SELECT format FROM object WHERE sha256 = ?", (sha256,))
-        if not found:
+        return self.objects.get(sha256, self._formats.get(sha256) or self._format(sha256))
+
+    def _format(self, sha256: str) -> str:
+        """Whoever asks for one image soon asks for the others: all are looked up at once."""
+        self._formats.update(self.query("SELECT sha256, format FROM object"))
+        if sha256 not in self._formats:
             raise SurroundingsError(f"The run {self.path} knows no image {sha256}.")
-        return self.objects.get(sha256, found[0][0])
+        return self._formats[sha256]
 
     def truth(self, edit: str) -> dict[str, float]:
         """What was planted into an edit; empty for a real one."""
@@ -170,6 +175,17 @@ class Run:
         if self._writer is None:
             raise RuntimeError("this run was opened for reading")
         return self._writer.append(*rows)
+
+    @contextmanager
+    def gathering(self, seconds: float) -> Iterator[None]:
+        """Meanwhile units wait a moment for others, so that many of them cost one flush."""
+        if self._writer is None:
+            raise RuntimeError("this run was opened for reading")
+        before, self._writer.linger = self._writer.linger, seconds
+        try:
+            yield
+        finally:
+            self._writer.linger = before
 
     def add_audit(self, content: Mapping[str, Any]) -> None:
         """Notes the configuration, unless it is the one noted last."""
@@ -264,8 +280,14 @@ def _verdict_rows(verdict: Verdict) -> Iterator[Insert]:
 def _attempt(attempt: Attempt) -> Insert:
     a = attempt
     told = (a.cost_usd, a.detail, a.code, a.request_id, a.http, canonical(dict(a.usage)) if a.usage else "")
-    raw = zlib.compress(a.raw, 1) if a.raw else None
+    raw = _packed(a.raw) if a.raw else None
     return Insert("attempt", (None, a.subject, a.status.value, a.started, a.seconds, *told, raw))
+
+
+def _packed(raw: bytes) -> bytes:
+    """By zlib, with little memory: setting up the usual amount takes six times as long as packing an answer."""
+    packer = zlib.compressobj(1, zlib.DEFLATED, 12, 4)
+    return packer.compress(raw) + packer.flush()
 
 
 def question_row(name: str, content: Mapping[str, Any]) -> Insert:

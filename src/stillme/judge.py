@@ -44,8 +44,6 @@ from stillme.records import (
     digest,
 )
 
-GATHERED = 0.01  # seconds that an answer may wait to be written with others
-
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -282,8 +280,7 @@ class _Service:
         calls = self._copied(list(self._calls(todo)))
         under_way = self._shipped({call.key: call for call in calls})
         left = [call for call in calls if call.key not in under_way and call.key not in self._ended]
-        with self.held.gathering(GATHERED):
-            wait(left, self._opened, self._keep, self.prepared.concurrency, self.step.stop, recorders=0)
+        wait(left, self._opened, self._keep, self.prepared.concurrency, self.step.stop, recorders=0)
 
     def _calls(self, todo: Sequence[Look]) -> Iterator[_Call]:
         """In the plan's order; looks at the same pixels with the same question share one."""

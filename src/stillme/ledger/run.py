@@ -176,17 +176,6 @@ class Run:
             raise RuntimeError("this run was opened for reading")
         return self._writer.append(*rows)
 
-    @contextmanager
-    def gathering(self, seconds: float) -> Iterator[None]:
-        """Meanwhile units wait a moment for others, so that many of them cost one flush."""
-        if self._writer is None:
-            raise RuntimeError("this run was opened for reading")
-        before, self._writer.linger = self._writer.linger, seconds
-        try:
-            yield
-        finally:
-            self._writer.linger = before
-
     def add_audit(self, content: Mapping[str, Any]) -> None:
         """Notes the configuration, unless it is the one noted last."""
         text = canonical(content)

@@ -34,11 +34,7 @@ WAITING_ROOM = 4096
 
 
 class Writer:
-    """Appends units (rows that belong together) in order; a unit is written whole or not at all.
-
-    `linger`: seconds that units may wait for others before they are committed together. A caller that waits for
-    each of its units wants none; one that has many calls under way wants fewer flushes.
-    """
+    """Appends units (rows that belong together) in order; a unit is written whole or not at all."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,7 +43,6 @@ class Writer:
         self._closing = False
         self._failure: StillmeError | None = None
         self.commits = 0
-        self.linger = 0.0
         self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
         self._thread.start()
 
@@ -83,15 +78,10 @@ class Writer:
         with self._changed:
             while not self._waiting and not self._closing:
                 self._changed.wait()
-            if self.linger and not self._closing:
-                self._changed.wait_for(self._is_enough, self.linger)
             group = self._waiting[:LARGEST_GROUP]
             del self._waiting[:LARGEST_GROUP]
             self._changed.notify_all()
         return group
-
-    def _is_enough(self) -> bool:
-        return self._closing or len(self._waiting) >= LARGEST_GROUP
 
     def _commit(self, connection: sqlite3.Connection, group: list[_Unit]) -> None:
         try:

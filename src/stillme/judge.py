@@ -83,11 +83,11 @@ def _looks(
     people: dict[str, Portrait] = {portrait.key: portrait for portrait in design.portraits}
     protocol = design.config.protocol
     disclose = design.config.disclose
+    told = {k: {name: p.labels[name] for name in disclose if name in p.labels} for k, p in people.items()}
     form = form_hash(protocol)
     for trial in design.distinct_edits():
         if not trial.is_control and trial.edit in pictures and takes(trial):
-            labels = people[trial.portrait].labels
-            disclosed = {name: labels[name] for name in disclose if name in labels}
+            labels, disclosed = people[trial.portrait].labels, told[trial.portrait]
             for judge in judges:
                 key = look_key(trial, pictures[trial.edit], design.judges[judge], disclosed, form, repeat)
                 yield Look(key, judge, trial, pictures[trial.edit], labels, disclosed, repeat)

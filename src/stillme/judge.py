@@ -277,20 +277,21 @@ class _Service:
         self._in_folder = getattr(step.held.objects, "folder", None) is not None
 
     def run(self, todo: Sequence[Look]) -> None:
-        calls = self._copied(list(self._calls(todo)))
+        calls = self._copied(self._calls(todo))
         under_way = self._shipped({call.key: call for call in calls})
         left = [call for call in calls if call.key not in under_way and call.key not in self._ended]
         wait(left, self._opened, self._keep, self.prepared.concurrency, self.step.stop, recorders=0)
 
-    def _calls(self, todo: Sequence[Look]) -> Iterator[_Call]:
+    def _calls(self, todo: Sequence[Look]) -> list[_Call]:
         """In the plan's order; looks at the same pixels with the same question share one."""
         judge = self.prepared.make()
-        shared: dict[str, tuple[Question, list[Look]]] = {}
+        shared: dict[str, _Call] = {}
         for look in todo:
             question = judge.question(self.step.request(look))
             key = call_key(question, look.trial.image, look.image, look.repeat)
-            shared.setdefault(key, (question, []))[1].append(look)
-        return (_Call(key, question, tuple(some)) for key, (question, some) in shared.items())
+            others = shared[key].looks if key in shared else ()
+            shared[key] = _Call(key, question, (*others, look))
+        return list(shared.values())
 
     def _copied(self, calls: Sequence[_Call]) -> list[_Call]:
         """The calls that are still to be made; verdicts of those that were made before are read off them."""

@@ -52,6 +52,8 @@ class _Crew(Generic[Item, Reply]):
         self._stop = stop
         self._pool = ThreadPoolExecutor(recorders, thread_name_prefix="recorder") if recorders else None
         self._failure: BaseException | None = None
+        self._told: list[BaseException | None] = []  # how recording ended, until the loop hears of it
+        self._telling = threading.Lock()
 
     async def run(
         self, opened: Callable[[], AbstractAsyncContextManager[Ask[Item, Reply]]], concurrency: int
@@ -105,21 +107,32 @@ class _Crew(Generic[Item, Reply]):
             yield item
 
     def _keep(self, item: Item, reply: Reply) -> None:
-        """In a recorder's thread, or on the loop. One word to the loop a result: each costs it a turn."""
+        """In a recorder's thread, or on the loop."""
         try:
             self._record(item, reply).add_done_callback(self._kept)
         except Exception as error:
-            self._loop.call_soon_threadsafe(self._free, error)
+            self._tell(error)
 
     def _kept(self, committed: Future[None]) -> None:
-        with suppress(RuntimeError):  # a second Ctrl-C has ended the loop; what is committed stays so
-            self._loop.call_soon_threadsafe(self._free, committed.exception())
+        self._tell(committed.exception())
 
-    def _free(self, failure: BaseException | None) -> None:
+    def _tell(self, failure: BaseException | None) -> None:
+        """One word to the loop for all that were committed together: each costs it a turn."""
+        with self._telling:
+            self._told.append(failure)
+            if len(self._told) > 1:
+                return
+        with suppress(RuntimeError):  # a second Ctrl-C has ended the loop; what is committed stays so
+            self._loop.call_soon_threadsafe(self._free)
+
+    def _free(self) -> None:
         """Recorded, and on disk, before its place is free again."""
-        if failure is not None:
-            self._fail(failure)
-        self._places.release()
+        with self._telling:
+            told, self._told = self._told, []
+        for failure in told:
+            if failure is not None:
+                self._fail(failure)
+            self._places.release()
 
     def _fail(self, error: BaseException) -> None:
         """What is under way ends and is recorded; nothing new is taken."""

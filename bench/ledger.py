@@ -99,7 +99,8 @@ def fill(folder: Path, keys: int) -> None:
         run.add_edit(Edit("edit", Status.OK, None), Attempt("edit", Status.OK, now(), 0.0), None).result()
         rows = ((digest("bench", number=n), "edit", "judge", settings, "ok", EVIDENCE, "") for n in range(keys))
         run.connection.execute("BEGIN")
-        run.connection.executemany("INSERT INTO verdict VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        columns = "key, edit, judge, settings, status, evidence, detail"
+        run.connection.executemany(f"INSERT INTO verdict ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         run.connection.execute("COMMIT")
 
 

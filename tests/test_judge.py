@@ -245,8 +245,12 @@ def test_judges_are_told_what_the_audit_says(
     pipeline.run(config, Progress())
     asked = [text for (text,) in table(config, "SELECT content FROM question")]
     assert any(said in text for text in asked)
+    report = (config.run / "report.html").read_text(encoding="utf-8")
+    known = ["age"] if disclose is None else disclose
+    assert ("They were told nothing about the person." in report) == (not known)
+    assert not known or f"told the source person’s perceived {known[0]}" in report
     for word, dimension in (("Race=", "race"), ("Gender=", "gender"), ("age=", "age")):
-        assert any(word in text for text in asked) == (dimension in (["age"] if disclose is None else disclose))
+        assert any(word in text for text in asked) == (dimension in known)
 
 
 def test_a_dimension_that_nobody_knows_is_a_fault(load_audit: Load, server: Server) -> None:

@@ -159,6 +159,7 @@ def context(run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame)
         provenance=tuple(_provenance(run, design)),
         examples=tuple(examples(run, design, edits, scores)),
         measured_share=config.audit.measuring.share,
+        disclose=config.disclose,
     )
 
 

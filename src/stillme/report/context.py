@@ -57,7 +57,7 @@ class Context:
     """Everything that the findings don't hold. The order of `editors` is their order and colour everywhere.
 
     `caveats`: what the sources say of their portraits; `measured_share`: which share of the edits was chosen to be
-    measured.
+    measured; `disclose`: what judges were told of the person, where the audit and not the preset says so.
     """
 
     name: str
@@ -72,6 +72,12 @@ class Context:
     notes: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     measured_share: float = 1.0
+    disclose: tuple[str, ...] | None = None
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What judges were told of the source person."""
+        return self.choices.disclose if self.disclose is None else self.disclose
 
     @property
     def choices(self) -> Preset:

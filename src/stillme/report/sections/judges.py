@@ -57,7 +57,7 @@ def _blocks(findings: Findings, context: Context) -> Iterator[Block]:
 
 def _who(context: Context) -> str:
     names = listed([judge.name for judge in context.scoring])
-    told = listed([f"perceived {dimension}" for dimension in context.choices.disclose])
+    told = listed([f"perceived {dimension}" for dimension in context.told])
     disclosed = (
         f"They were told the source person’s {told}." if told else "They were told nothing about the person."
     )

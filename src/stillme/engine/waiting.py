@@ -1,7 +1,7 @@
 """Work that waits for a network: many calls at once on one event loop, their results recorded by a few threads.
 
-A call is taken only while its result can still be recorded: at most IN_FLIGHT results wait for their commit, which
-is what a crash can cost besides the calls that were under way.
+A call is taken only while its result can still be recorded: few results wait for their commit, which is what a
+crash can cost besides the calls that were under way.
 """
 
 from __future__ import annotations
@@ -58,20 +58,26 @@ class _Crew(Generic[Item, Reply]):
     async def run(
         self, opened: Callable[[], AbstractAsyncContextManager[Ask[Item, Reply]]], concurrency: int
     ) -> None:
-        self._loop, self._places = asyncio.get_running_loop(), asyncio.Semaphore(IN_FLIGHT)
+        self._loop, places = asyncio.get_running_loop(), self._most_unwritten(concurrency)
+        self._places = asyncio.Semaphore(places)
         self._listen()
         try:
             async with opened() as ask:
                 async with asyncio.TaskGroup() as group:
                     for _ in range(concurrency):
                         group.create_task(self._call(ask))
-                for _ in range(IN_FLIGHT):  # every place free: every result is recorded
+                for _ in range(places):  # every place free: every result is recorded
                     await self._places.acquire()
         finally:
             if self._pool:
                 self._pool.shutdown()
         if self._failure is not None:
             raise self._failure
+
+    def _most_unwritten(self, concurrency: int) -> int:
+        """How many results may wait for their commit. Recorders have work to do before; without them it is a
+        quarter of the calls, so that a slow disk slows the asking down and a crash costs little besides those."""
+        return IN_FLIGHT if self._pool else max(1, min(IN_FLIGHT, concurrency // 4))
 
     def _listen(self) -> None:
         """After Ctrl-C what is under way ends and is recorded: it may be paid for. A second one leaves at once."""

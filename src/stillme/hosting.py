@@ -65,6 +65,14 @@ def key(key_env: str | None) -> str:
     return os.environ.get(key_env, "").strip() if key_env else ""
 
 
+def inner(said: Any) -> Mapping[str, Any]:
+    """The error object in a body, which some services wrap and others do not."""
+    if not isinstance(said, dict):
+        return {}
+    wrapped = said.get("error")
+    return wrapped if isinstance(wrapped, dict) else said
+
+
 def raise_if_hopeless(error: RemoteError, service: str, model: str, key_env: str | None) -> None:
     """A wrong key, a retired model, a wrong address: the run ends with a sentence; nothing is taken for data."""
     if error.status_code not in UNDECIDED:

@@ -28,6 +28,7 @@ from stillme.engine.waiting import Ask, wait
 from stillme.errors import StillmeError
 from stillme.judges import Judge, Question, RemoteJudge, call_key
 from stillme.ledger import Run
+from stillme.ledger.objects import Objects
 from stillme.ledger.run import call_row, now, question_row
 from stillme.progress import Progress, Stage
 from stillme.protocol import Protocol
@@ -122,10 +123,14 @@ def missing(run: Run, design: Design) -> tuple[list[Look], int]:
 
 def _sorted_out(run: Run, design: Design) -> tuple[list[Look], Counter[str]]:
     """The looks without a verdict; judge -> how many have one."""
-    done = run.keys("verdict")
-    wanted = {look.key: look for look in chain(looks(run, design), repeated(run, design))}
-    there = Counter(look.judge for look in wanted.values() if look.key in done)
-    return [look for look in wanted.values() if look.key not in done], there
+    done, every = run.keys("verdict"), wanted(run, design)
+    there = Counter(look.judge for look in every if look.key in done)
+    return [look for look in every if look.key not in done], there
+
+
+def wanted(run: Run, design: Design) -> list[Look]:
+    """The looks that count and the second ones. Judges with equal settings share theirs: the last one is asked."""
+    return list({look.key: look for look in chain(looks(run, design), repeated(run, design))}.values())
 
 
 def standing(run: Run, design: Design) -> dict[str, Counter[str]]:
@@ -274,7 +279,7 @@ class _Service:
         self.settings = step.design.judges[name]
         self._asked: set[str] = set()  # questions that this session has noted
         self._ended: set[str] = set()  # calls that ended for good
-        self._in_folder = getattr(step.held.objects, "folder", None) is not None
+        self._in_folder = isinstance(step.held.objects, Objects)
 
     def run(self, todo: Sequence[Look]) -> None:
         calls = self._copied(self._calls(todo))
@@ -295,13 +300,15 @@ class _Service:
 
     def _copied(self, calls: Sequence[_Call]) -> list[_Call]:
         """The calls that are still to be made; verdicts of those that were made before are read off them."""
-        answered = {row[0] for row in self.held.query("SELECT DISTINCT call FROM verdict WHERE call <> ''")}
-        for call in calls:
-            if call.key in answered:
-                reply = _recalled(self.held, call.key)
-                self.step.tell(call.looks, reply.status, 0.0)
-                self.held.add_verdicts(self.step.verdicts(call.looks, reply, call.key), []).result()
+        answered = dict(self.held.query("SELECT call, min(key) FROM verdict WHERE call <> '' GROUP BY call"))
+        for committed in [self._copy(call, answered[call.key]) for call in calls if call.key in answered]:
+            committed.result()
         return [call for call in calls if call.key not in answered]
+
+    def _copy(self, call: _Call, verdict: str) -> Future[None]:
+        reply = _recalled(self.held, verdict)
+        self.step.tell(call.looks, reply.status, 0.0)
+        return self.held.add_verdicts(self.step.verdicts(call.looks, reply, call.key), [])
 
     # In batches
 
@@ -317,7 +324,7 @@ class _Service:
         try:
             if judge.batches is None:
                 return set()
-            wanted = {key: _Wanted(self, judge, call) for key, call in calls.items()}
+            wanted = {key: _Wanted(self, call) for key, call in calls.items()}
             room = (lambda: 0) if wait_s is None else partial(self.step.purse.room, (JUDGE, self.name))
             return await batch.ship(
                 self.held,
@@ -405,9 +412,8 @@ class _Service:
 class _Wanted:
     """A call as a batch wants it."""
 
-    def __init__(self, service: _Service, judge: RemoteJudge, call: _Call) -> None:
-        self._service, self._judge, self._call = service, judge, call
-        self.key = call.key
+    def __init__(self, service: _Service, call: _Call) -> None:
+        self._service, self._call, self.key = service, call, call.key
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -417,15 +423,12 @@ class _Wanted:
         return self._call.question.body(*map(base64.b64encode, self._service.pictures(self._call)))
 
 
-def _recalled(run: Run, call: str) -> JudgeReply:
-    """How a call ended that was made before."""
-    columns = "key, status, evidence, detail, observations"
-    ((key, status, evidence, detail, seen),) = run.query(
-        f"SELECT {columns} FROM verdict WHERE call = ? LIMIT 1", (call,)
-    )
-    return JudgeReply(
-        Status(status), run.scores(key), evidence, detail, observations=json.loads(seen) if seen else {}
-    )
+def _recalled(run: Run, verdict: str) -> JudgeReply:
+    """How the call ended that a verdict was read off."""
+    columns = "status, evidence, detail, observations"
+    ((status, evidence, detail, seen),) = run.query(f"SELECT {columns} FROM verdict WHERE key = ?", (verdict,))
+    observations = json.loads(seen) if seen else {}
+    return JudgeReply(Status(status), run.scores(verdict), evidence, detail, observations=observations)
 
 
 def _attempts(call: str, reply: JudgeReply) -> Iterator[Attempt]:

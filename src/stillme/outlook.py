@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -223,10 +222,9 @@ def _already(config: Config, design: Design) -> _Done:
 
 
 def _looks(seen: Run, design: Design) -> Counter[tuple[str, bool, bool]]:
-    """Judges with equal settings share their looks, and the last of them is the one that is asked."""
     done = seen.keys("verdict")
-    every = {look.key: look for look in chain(judging.looks(seen, design), judging.repeated(seen, design))}
-    return Counter((look.judge, look.repeat > 0, key in done) for key, look in every.items())
+    every = judging.wanted(seen, design)
+    return Counter((look.judge, look.repeat > 0, look.key in done) for look in every)
 
 
 def _answers(seen: Run, design: Design) -> dict[str, list[Call]]:

@@ -87,7 +87,7 @@ class Pace:
     """When the next call may start: by the limits that are known, and by what a service says or shows of its own.
 
     A service that tells what is left (`x-ratelimit-*`) is asked as fast as that refills. One that turns calls away
-    without telling is asked a little slower than it has just answered, and then slowly faster again.
+    is asked half as fast as it has just answered, and then slowly faster again; strays change nothing.
     """
 
     def __init__(

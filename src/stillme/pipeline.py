@@ -126,7 +126,9 @@ def status(path: Path) -> dict[str, Any]:
     with Run.look(path) as seen:
         design = designs.recall(seen)
         verdicts = judging.standing(seen, design)
-        todo, done = judging.missing(seen, design)
+        looks, judged = judging.wanted(seen, design), seen.keys("verdict")
+        again = [look.key in judged for look in looks if look.repeat]
+        first = [look.key in judged for look in looks if not look.repeat]
         unmeasured, _ = measuring.missing(seen, design)
         measured = measuring.standing(seen, design)
         return {
@@ -141,8 +143,10 @@ def status(path: Path) -> dict[str, Any]:
             "measurements": {name: dict(sorted(counts.items())) for name, counts in measured.items()},
             "measurements_missing": measuring.count(unmeasured),
             "verdicts": {judge: dict(sorted(counts.items())) for judge, counts in verdicts.items()},
-            "verdicts_done": done,
-            "verdicts_missing": len(todo),
+            "verdicts_done": sum(first),
+            "verdicts_missing": len(first) - sum(first),
+            "second_looks_done": sum(again),
+            "second_looks_missing": len(again) - sum(again),
             "attempts": seen.query("SELECT count(*) FROM attempt")[0][0],
             "cost_usd": seen.spent_usd(),
             "report": str(path / REPORT) if (path / REPORT).is_file() else None,

@@ -225,6 +225,8 @@ def status(found: Mapping[str, Any]) -> str:
         rows.append(("measurements in all", f"{measured:,}", f"{found['measurements_missing']:,}"))
     rows += [(f"verdicts of {judge}", _counts(counts), "") for judge, counts in found["verdicts"].items()]
     rows.append(("verdicts in all", f"{found['verdicts_done']:,}", f"{found['verdicts_missing']:,}"))
+    if found["second_looks_done"] or found["second_looks_missing"]:
+        rows.append(("second looks", f"{found['second_looks_done']:,}", f"{found['second_looks_missing']:,}"))
     controls = f" and {found['controls']:,} controls" if found["controls"] else ""
     head = f"{found['name']}: {found['trials']:,} trials{controls}, protocol {found['protocol']}"
     head += f", preset {found['preset']}"

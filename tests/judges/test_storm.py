@@ -42,6 +42,7 @@ async def storm(server: Server, provider: str) -> list[Answer]:
     ("provider", "switches"),
     [
         pytest.param("openai", Switches(headers=True, retry_after_s=1), id="limits in headers"),
+        pytest.param("openai", Switches(retry_after_s=1), id="Retry-After"),
         pytest.param("openai", Switches(retry_after_s=0.2), id="retry-after-ms"),
         pytest.param("gemini", Switches(retry_after_s=1), id="RetryInfo"),
         pytest.param("gemini", Switches(), id="nothing said"),

@@ -108,7 +108,7 @@ class GeminiEditor:
         )
 
     def _failed(self, error: RemoteError) -> EditReply:
-        code = str(inner(error.said).get("status") or "")
+        code = str(hosting.inner(error.said).get("status") or "")
         if "API_KEY_INVALID" in str(error.said):  # comes as a 400, and every call would end like it
             error.status_code = 401
         if is_quota(error):
@@ -184,11 +184,5 @@ def _without_picture(candidate: Mapping[str, Any], number: str) -> EditReply:
 
 def is_quota(error: RemoteError) -> bool:
     """A limit by the day, or no money: waiting a minute does not help."""
-    details = inner(error.said).get("details")
+    details = hosting.inner(error.said).get("details")
     return error.kind is Status.QUOTA or (error.status_code == 429 and "PerDay" in str(details))
-
-
-def inner(said: Any) -> Mapping[str, Any]:
-    """The error object."""
-    wrapped = said.get("error") if isinstance(said, dict) else None
-    return wrapped if isinstance(wrapped, dict) else {}

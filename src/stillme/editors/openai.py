@@ -147,7 +147,7 @@ class OpenaiEditor:
         )
 
     def _failed(self, error: RemoteError) -> EditReply:
-        said = inner(error.said)
+        said = hosting.inner(error.said)
         code = str(said.get("code") or said.get("type") or "")
         if self.settings.service == OURS:
             return self._ended(error, code, said.get("stillme"))
@@ -190,21 +190,13 @@ def fields(settings: Settings, request: EditRequest) -> Iterator[Part]:
 
 def is_quota(error: RemoteError) -> bool:
     """What is paid for is used up: waiting does not help."""
-    said = inner(error.said)
+    said = hosting.inner(error.said)
     return error.kind is Status.QUOTA or said.get("code") in _QUOTA or said.get("type") in _QUOTA
 
 
 def _is_hopeless(error: RemoteError) -> bool:
     """A quota, or the word of our own server, which has tried already."""
-    return is_quota(error) or "stillme" in inner(error.said)
-
-
-def inner(said: Any) -> Mapping[str, Any]:
-    """The error object, which some servers wrap and others do not."""
-    if not isinstance(said, dict):
-        return {}
-    wrapped = said.get("error")
-    return wrapped if isinstance(wrapped, dict) else said
+    return is_quota(error) or "stillme" in hosting.inner(error.said)
 
 
 def counted(usage: Any) -> dict[str, float]:

@@ -25,7 +25,6 @@ from stillme.judges.vlm import (
     Said,
     Wire,
     first,
-    inner,
     message,
     prepared,
     status_of,
@@ -145,7 +144,7 @@ class GeminiJudge(NetworkJudge):
         return understood(self.form.read(text, axes), ended)
 
     def failed(self, http: int, said: Any) -> Said:
-        told, words = inner(said), message(said)
+        told, words = hosting.inner(said), message(said)
         code, details = str(told.get("status") or ""), str(told.get("details"))
         if http == 402 or (http == 429 and "PerDay" in details):
             return Said(Status.QUOTA, words, code)
@@ -157,7 +156,7 @@ class GeminiJudge(NetworkJudge):
 
     def asks_to_wait(self, error: RemoteError) -> float | None:
         """`RetryInfo`, which Google puts into the body."""
-        details = inner(error.said).get("details")
+        details = hosting.inner(error.said).get("details")
         told = [one.get("retryDelay") for one in details if isinstance(one, dict)] if _is_list(details) else []
         return next((duration(delay) for delay in told if isinstance(delay, str)), None)
 

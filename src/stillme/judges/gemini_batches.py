@@ -15,8 +15,8 @@ from stillme.judges.lines import (
     ANYTHING,
     UPLOAD_S,
     Read,
+    answered,
     encoded,
-    explained,
     needed,
     objects,
     one_line,
@@ -24,7 +24,7 @@ from stillme.judges.lines import (
     word,
 )
 from stillme.records import Exchange
-from stillme.remote import Call, Client, RemoteError
+from stillme.remote import Call, Client
 
 PAGE = 100  # batches a page
 PIECE = 8 << 20  # bytes at a time; the service wants multiples of 256 KiB
@@ -122,10 +122,7 @@ class GeminiBatches:
             paced=False,
             repeatable=True,
         )
-        try:
-            told = (await self.client.call(call)).headers
-        except RemoteError as error:
-            raise explained(error, self.read) from None
+        told = (await answered(self.client, call, self.read)).headers
         return needed({"upload address": told.get("X-Goog-Upload-URL", "")}, "upload address")
 
     async def _send(self, address: str, piece: bytes, at: int, is_last: bool) -> Any:
@@ -145,10 +142,7 @@ class GeminiBatches:
         return (await self.client.call(call)).json
 
     async def _call(self, call: Call) -> Mapping[str, Any]:
-        try:
-            said = (await self.client.call(call)).json
-        except RemoteError as error:
-            raise explained(error, self.read) from None
+        said = (await answered(self.client, call, self.read)).json
         return said if isinstance(said, Mapping) else {}
 
     def _beside(self, word: str, rest: str) -> str:

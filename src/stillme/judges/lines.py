@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stillme.records import Exchange, Status
-from stillme.remote import RemoteError
+from stillme.remote import Answer, Call, Client, RemoteError
 
 UPLOAD_S = 900.0  # for a whole file, or a piece of one: 200 MB at 1.8 Mbit/s
 ANYTHING = ("application/", "text/")  # what a file may be said to be
@@ -60,8 +60,11 @@ def needed(said: Any, name: str) -> str:
     return found
 
 
-def explained(error: RemoteError, read: Read) -> RemoteError:
-    """An account that is used up looks like a crowd until its body is read."""
-    if read(error.status_code, error.said, error.body, ()).status is Status.QUOTA:
-        error.kind, error.retryable = Status.QUOTA, False
-    return error
+async def answered(client: Client, call: Call, read: Read) -> Answer:
+    """The answer to a call. An account that is used up looks like a crowd until its body is read."""
+    try:
+        return await client.call(call)
+    except RemoteError as error:
+        if read(error.status_code, error.said, error.body, ()).status is Status.QUOTA:
+            error.kind, error.retryable = Status.QUOTA, False
+        raise

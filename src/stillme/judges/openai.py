@@ -24,7 +24,6 @@ from stillme.judges.vlm import (
     Said,
     Wire,
     first,
-    inner,
     message,
     prepared,
     status_of,
@@ -170,7 +169,7 @@ class OpenaiJudge(NetworkJudge):
         return understood(self.form.read(text, axes), ended)
 
     def failed(self, http: int, said: Any) -> Said:
-        told, words = inner(said), message(said)
+        told, words = hosting.inner(said), message(said)
         code = str(told.get("code") or told.get("type") or "")
         if code in _BLOCKED or _is_flagged(told):
             return Said(Status.INPUT_BLOCKED, words, code)

@@ -12,8 +12,8 @@ from stillme.judges.lines import (
     ANYTHING,
     UPLOAD_S,
     Read,
+    answered,
     encoded,
-    explained,
     needed,
     objects,
     one_line,
@@ -21,7 +21,7 @@ from stillme.judges.lines import (
     word,
 )
 from stillme.records import Exchange, Status
-from stillme.remote import Call, Client, Part, RemoteError
+from stillme.remote import Call, Client, Part
 
 WINDOW = "24h"  # the only one that there is
 PAGE = 100  # batches a page, the most that there may be
@@ -98,10 +98,7 @@ class OpenaiBatches:
         return replace(exchange, request_id=word(response, "request_id") or exchange.request_id)
 
     async def _call(self, call: Call) -> Mapping[str, Any]:
-        try:
-            said = (await self.client.call(call)).json
-        except RemoteError as error:
-            raise explained(error, self.read) from None
+        said = (await answered(self.client, call, self.read)).json
         return said if isinstance(said, Mapping) else {}
 
 

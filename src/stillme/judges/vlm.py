@@ -339,14 +339,6 @@ def status_of(http: int) -> Status:
     return Status.SERVER_ERROR if http in hosting.UNDECIDED else meaning(http)[0]
 
 
-def inner(said: Any) -> Mapping[str, Any]:
-    """The error object, which some services wrap and others do not."""
-    if not isinstance(said, dict):
-        return {}
-    wrapped = said.get("error")
-    return wrapped if isinstance(wrapped, dict) else said
-
-
 def first(values: Any) -> Mapping[str, Any]:
     one = values[0] if isinstance(values, list) and values else None
     return one if isinstance(one, dict) else {}
@@ -354,7 +346,7 @@ def first(values: Any) -> Mapping[str, Any]:
 
 def message(said: Any) -> str:
     """The sentence in an error's body."""
-    told = inner(said).get("message") or (said.get("detail") if isinstance(said, dict) else said)
+    told = hosting.inner(said).get("message") or (said.get("detail") if isinstance(said, dict) else said)
     return told.strip() if isinstance(told, str) else ""
 
 

@@ -61,8 +61,11 @@ def scripted_measures(monkeypatch: pytest.MonkeyPatch) -> None:
             {"experiments": {"diagnose": {"prompts": ["O-99"]}}},
             "experiments.diagnose.prompts: 'O-99' is not a prompt",
         ),
-        ({"experiments": {"diagnose": {"arms": ["basline"]}}}, "'basline' is not an arm; known: baseline, reseed"),
-        ({"experiments": {}}, "experiments: needs 'diagnose'"),
+        (
+            {"experiments": {"diagnose": {"arms": ["basline"]}}},
+            "'basline' is not an arm of 'diagnose'; known: baseline, reseed",
+        ),
+        ({"experiments": {}}, "experiments: needs at least one of diagnose, mitigate and stereotype"),
         ({"experiments": {"diagnose": {}, "mitigate": {}}}, "experiments.mitigate: cannot be run by this version"),
         (
             {"sources": [{"id": "s", "kind": "synthetic", "settings": {"groups": {"race": ["green"]}}}]},

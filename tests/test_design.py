@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -112,4 +113,4 @@ def test_an_audit_of_an_older_version_is_read_back(controlled: Config) -> None:
     del kept["measuring"], kept["experiments"]["controls"]
     read = config.Audit.model_validate({**kept, "measures": [], "judges": []})
     assert read.measuring.share == 1.0 and not config.wanted_controls(read, controlled.protocol)
-    assert plan.trials(read, controlled.protocol, [], {}) == []
+    assert plan.trials(replace(controlled, audit=read), [], {}) == []

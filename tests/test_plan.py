@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 from stillme import plan
 from stillme.config import Config
 from stillme.protocol import Protocol
-from stillme.records import Portrait, Trial
+from stillme.records import DIAGNOSE, Portrait, Trial
 
 EDITORS = [
     {"id": name, "kind": "planted", "settings": {"truth": "even", "draw": n}} for n, name in enumerate("xyz")
@@ -26,7 +27,7 @@ def people(protocol: Protocol) -> list[Portrait]:
 
 def test_the_papers_design_has_5040_trials(load_audit: Callable[..., Config], protocol: Protocol) -> None:
     config = load_audit(editors=EDITORS, experiments={"diagnose": {"prompts": "all"}})
-    trials = plan.trials(config.audit, protocol, people(protocol), {name: name for name in "xyz"})
+    trials = plan.trials(config, people(protocol), {name: name for name in "xyz"})
     assert len(trials) == 84 * 20 * 3 == 5040
     assert len({trial.key for trial in trials}) == len({trial.edit for trial in trials}) == 5040
 
@@ -35,8 +36,8 @@ def test_the_order_is_the_same_every_time_and_follows_the_protocol(
     load_audit: Callable[..., Config], protocol: Protocol
 ) -> None:
     config = load_audit(editors=EDITORS, experiments={"diagnose": {"prompts": ["V-02", "O-01"], "seeds": 2}})
-    first = plan.trials(config.audit, protocol, people(protocol), {name: name for name in "xyz"})
-    again = plan.trials(config.audit, protocol, people(protocol), {name: name for name in "xyz"})
+    first = plan.trials(config, people(protocol), {name: name for name in "xyz"})
+    again = plan.trials(config, people(protocol), {name: name for name in "xyz"})
     assert first == again
     assert [(t.prompt, t.editor, t.seed) for t in first[:7]] == [
         ("O-01", "x", 0),
@@ -51,14 +52,14 @@ def test_the_order_is_the_same_every_time_and_follows_the_protocol(
 
 def test_arms_move_the_seed(load_audit: Callable[..., Config], protocol: Protocol) -> None:
     config = load_audit(experiments={"diagnose": {"prompts": ["O-01"], "arms": ["reseed", "baseline"]}})
-    trials = plan.trials(config.audit, protocol, people(protocol)[:1], {"even": "h", "erases": "i"})
+    trials = plan.trials(config, people(protocol)[:1], {"even": "h", "erases": "i"})
     assert [(t.arm, t.seed) for t in trials if t.editor == "even"] == [("baseline", 0), ("reseed", 1000)]
 
 
 def test_two_editors_with_the_same_settings_share_their_edits(
     load_audit: Callable[..., Config], protocol: Protocol
 ) -> None:
-    trials = plan.trials(load_audit().audit, protocol, people(protocol)[:1], {"even": "h", "erases": "h"})
+    trials = plan.trials(load_audit(), people(protocol)[:1], {"even": "h", "erases": "h"})
     edits = {name: [t.edit for t in trials if t.editor == name] for name in ("even", "erases")}
     assert edits["even"] == edits["erases"] and len(edits["even"]) == 3
     assert len({t.key for t in trials}) == 6
@@ -71,7 +72,9 @@ HASHES = {name: f"hash of {name}" for name in ("x", "y", "z", "re_encode", "upsc
 def controlled(load: Callable[..., Config], protocol: Protocol, **changes: object) -> list[Trial]:
     rows = [{**row, "seed": n} for n, row in enumerate(EDITORS)]
     config = load(**{"editors": rows, "experiments": CONTROLLED, **changes})
-    return plan.trials(config.audit, protocol, people(protocol), HASHES, {"y": ("vae_round_trip",)})
+    able = {n: replace(one, controls=one.controls if n == "y" else ()) for n, one in config.editors.items()}
+    config = replace(config, editors=able)
+    return plan.trials(config, people(protocol), HASHES)
 
 
 def test_controls_come_after_the_prompts_portrait_by_portrait(
@@ -79,7 +82,7 @@ def test_controls_come_after_the_prompts_portrait_by_portrait(
 ) -> None:
     trials = controlled(load_audit, protocol)
     first = trials.index(next(t for t in trials if t.is_control))
-    assert {t.experiment for t in trials[:first]} == {plan.DIAGNOSE} and first == 84 * 2 * 3 * 2
+    assert {t.experiment for t in trials[:first]} == {DIAGNOSE} and first == 84 * 2 * 3 * 2
     assert all(t.is_control for t in trials[first:]) and len(trials) - first == 84 * (3 + 2 + 1)
     assert [(t.prompt, t.editor, t.seed, t.arm, t.instruction) for t in trials[first : first + 6]] == [
         ("no_op", "x", 0, "baseline", "Return the image unchanged."),
@@ -111,7 +114,7 @@ def test_a_share_is_balanced_and_the_same_for_every_editor_and_seed(
     race = {p.key: p.labels["race"] for p in persons}
     counts = Counter((prompt, race[person]) for prompt, person in chosen(kept))
     assert len(counts) == 2 * 7 and set(counts.values()) == {3}
-    real = [t for t in kept if t.experiment == plan.DIAGNOSE]
+    real = [t for t in kept if t.experiment == DIAGNOSE]
     assert len(real) == len(chosen(kept)) * 3 * 2, "all editors and seeds of a pair"
     assert sum(t.is_control for t in kept) == 84 * 6, "every control"
     places = {t.key: n for n, t in enumerate(trials)}

@@ -80,7 +80,14 @@ class Prepared(Generic[Made]):
     derived: bool = False  # a judge whose scores are computed from measurements; it is never asked
     batch_wait_s: float | None = None  # of a judge that is asked in batches: how long to wait for one
     requires: tuple[str, ...] = ()  # packages of an extra that `make` imports
+    others: Mapping[str, Callable[[], Made]] = field(
+        default_factory=dict
+    )  # form -> a judge that fills that one in
     caveats: tuple[str, ...] = ()  # what a reader of the results has to know of it, in sentences
+
+    def filling(self, form: str) -> Made:
+        """A judge that fills in this form; most kinds take any."""
+        return self.others.get(form, self.make)()
 
 
 _EXTRA_OF = {

@@ -21,8 +21,8 @@ from stillme.engine.ray import Share
 from stillme.errors import Fault, FaultsError
 from stillme.ledger.objects import Store
 from stillme.protocol import Protocol, chosen
-from stillme.protocol.schema import Control, Name, Word
-from stillme.records import Role
+from stillme.protocol.schema import Control, Name, Selection, Word
+from stillme.records import CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Role
 from stillme.strict import Document, Frozen, Path_, faults_of, read_text, unknown
 
 BASELINE = "baseline"  # the arm in which a prompt stands alone
@@ -79,23 +79,70 @@ class Controls(Frozen):
     kinds: Literal["all"] | tuple[Word, ...] = "all"
 
 
+class Extractor(Row):
+    """Who reads features off the portraits: any kind of judge that is asked."""
+
+    id: Name = "extractor"
+
+
 class Mitigate(Frozen):
-    """Experiment 2: does a feature prompt keep the person?"""
+    """Experiment 2: does a feature prompt keep the person?
+
+    sample: how many portraits × prompts × editors. select: how they are chosen; without it, as the preset says.
+    seed: of the draw. extractor: who reads the features off the portraits; without it, the primary judge.
+    """
 
     sample: int = Field(default=500, ge=1)
+    select: Selection | None = None
+    arms: tuple[Word, ...] = ("baseline", "feature", "placebo", "reseed")
+    prompts: Literal["all"] | tuple[Name, ...] = "all"
+    seed: int = Field(default=0, ge=0)
+    extractor: Extractor | None = None
 
 
 class Stereotype(Frozen):
-    """Experiment 3: which gender does an editor give to an occupation?"""
+    """Experiment 3: which gender does an editor give to an occupation?
+
+    mode: `separate` gives an editor one portrait, `joint` one of each gender. counterbalanced: asks every prompt
+    in every order and with every pronoun as well; without it, as the preset says. seed: of the draw of portraits.
+    """
 
     mode: Literal["separate", "joint"] = "separate"
+    prompts: Literal["all"] | tuple[Name, ...] = "all"
+    counterbalanced: bool | None = None
+    seed: int = Field(default=0, ge=0)
 
 
 class Experiments(Frozen):
+    """A mapping, or the names alone: [diagnose, mitigate, stereotype]."""
+
     diagnose: Diagnose | None = None
     controls: Controls | None = None
     mitigate: Mitigate | None = None
     stereotype: Stereotype | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_alone(cls, data: Any) -> Any:
+        return {str(name): {} for name in data} if isinstance(data, list | tuple) else data
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The experiments that the audit asks for, by name, in their order."""
+        return tuple(name for name, one in self if one is not None)
+
+
+class Calibrating(Frozen):
+    """How judges are calibrated (`stillme calibrate`). portraits: of each group of the reference dimension.
+
+    seed: of the draw. repeats: whether every pair is looked at twice. disclosure: whether it is also looked at
+    with the source person's groups told, or not told, whichever the audit does not do.
+    """
+
+    portraits: int = Field(default=4, ge=1, le=1000)
+    seed: int = Field(default=0, ge=0)
+    repeats: bool = True
+    disclosure: bool = True
 
 
 class Measuring(Frozen):
@@ -154,6 +201,7 @@ class Audit(Frozen):
     measures: tuple[Row, ...] = ()
     measuring: Measuring = Measuring()
     judging: Judging = Judging()
+    calibrating: Calibrating = Calibrating()
     engine: Engine = Engine()
     budgets: Budgets = Budgets()
 
@@ -170,10 +218,24 @@ class Config:
     judges: Mapping[str, backends.Prepared[Any]]
     measures: Mapping[str, backends.Prepared[Any]]
     controls: Mapping[str, backends.Prepared[Any]]  # the editors of the controls that stillme itself makes
+    extractor: backends.Prepared[Any] | None = None  # reads features off portraits; None where no arm needs them
+    extractor_row: Row | None = None
 
     @property
     def run(self) -> Path:
         return self.folder / self.audit.run
+
+    @property
+    def select(self) -> Selection:
+        """How the cases of the mitigation experiment are chosen."""
+        own = self.audit.experiments.mitigate
+        return (own and own.select) or self.protocol.presets[self.audit.preset].select
+
+    @property
+    def counterbalanced(self) -> bool:
+        own = self.audit.experiments.stereotype
+        chosen = own.counterbalanced if own else None
+        return self.protocol.presets[self.audit.preset].counterbalance if chosen is None else chosen
 
     @property
     def disclose(self) -> tuple[str, ...]:
@@ -235,7 +297,30 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
     if faults:
         raise FaultsError(faults)
     audit = _seeded(audit, prepared["editors"])
-    return Config(audit, protocol, folder, **prepared, controls=_control_editors(audit, place))
+    reader, extractor = _extractor(audit, prepared["judges"], place, document)
+    controls = _control_editors(audit, place)
+    return Config(
+        audit, protocol, folder, **prepared, controls=controls, extractor=extractor, extractor_row=reader
+    )
+
+
+def _extractor(
+    audit: Audit, judges_: Mapping[str, backends.Prepared[Any]], place: backends.Place, document: Document
+) -> tuple[Row | None, backends.Prepared[Any] | None]:
+    """Who reads features off portraits: the one that the audit names, else its primary judge, as in S0."""
+    wanted = audit.experiments.mitigate
+    leads = {arm.id for arm in place.protocol.manifest.arms if arm.lead}
+    if wanted is None or not leads & set(wanted.arms):
+        return None, None
+    if wanted.extractor is None:
+        row = next(row for row in audit.judges if row.role is Role.PRIMARY)
+        return row, judges_[row.id]
+    made = _prepare(
+        "judges", -1, wanted.extractor, place, document, ("experiments", MITIGATE, "extractor", "settings")
+    )
+    if isinstance(made, list):
+        raise FaultsError(made)
+    return wanted.extractor, made
 
 
 def _seeded(audit: Audit, prepared: Mapping[str, backends.Prepared[Any]]) -> Audit:
@@ -274,12 +359,12 @@ def _rows(audit: Audit) -> Iterator[tuple[str, int, Row]]:
 
 
 def _prepare(
-    part: str, index: int, row: Row, place: backends.Place, document: Document
+    part: str, index: int, row: Row, place: backends.Place, document: Document, at: Path_ | None = None
 ) -> backends.Prepared[Any] | list[Fault]:
     module = backends.load(_BACKENDS[part], row.kind)
     model: type[BaseModel] = module.Settings
     place = replace(place, key_env=row.key_env)
-    at: Path_ = (part, index, "settings")
+    at = at or (part, index, "settings")
     try:
         settings = model.model_validate(row.settings)
         prepared: backends.Prepared[Any] = module.prepare(settings, place)
@@ -344,19 +429,55 @@ def _check_ids(audit: Audit) -> Iterator[_Said]:
 
 def _check_experiments(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
     experiments = audit.experiments
-    if experiments.diagnose is None:
-        yield ("experiments",), "needs 'diagnose'"
-        return
-    for name in ("mitigate", "stereotype"):
-        if getattr(experiments, name) is not None:
-            yield ("experiments", name), "cannot be run by this version of stillme yet; leave it out"
-    if experiments.diagnose.prompts != "all":
-        for word in experiments.diagnose.prompts:
-            if word not in protocol.prompt:
-                yield ("experiments", "diagnose", "prompts"), unknown(word, "prompt", protocol.prompt)
-    for word in experiments.diagnose.arms:
-        if word not in protocol.arms:
-            yield ("experiments", "diagnose", "arms"), unknown(word, "arm", protocol.arms)
+    if not set(experiments.wanted) - {CONTROLS}:
+        yield ("experiments",), "needs at least one of diagnose, mitigate and stereotype"
+    for name in (DIAGNOSE, MITIGATE):
+        wanted = getattr(experiments, name)
+        if wanted is not None:
+            yield from _check_asked(name, wanted, protocol)
+    if experiments.mitigate is not None:
+        yield from _check_mitigate(audit, experiments.mitigate, protocol)
+    if experiments.stereotype is not None and experiments.stereotype.prompts != "all":
+        known = [prompt.id for prompt in protocol.winobias.prompts]
+        for word in experiments.stereotype.prompts:
+            if word not in known:
+                yield ("experiments", STEREOTYPE, "prompts"), unknown(word, "stereotype prompt", known)
+
+
+def _check_asked(name: str, wanted: Diagnose | Mitigate, protocol: Protocol) -> Iterator[_Said]:
+    """Prompts and arms of an experiment are the protocol's."""
+    for word in wanted.prompts if wanted.prompts != "all" else ():
+        if word not in protocol.prompt:
+            yield ("experiments", name, "prompts"), unknown(word, "prompt", protocol.prompt)
+    known = [arm.id for arm in protocol.manifest.arms if name == MITIGATE or not arm.lead]
+    for word in wanted.arms:
+        if word not in known:
+            yield ("experiments", name, "arms"), unknown(word, f"arm of '{name}'", known)
+
+
+def _check_mitigate(audit: Audit, wanted: Mitigate, protocol: Protocol) -> Iterator[_Said]:
+    at = ("experiments", MITIGATE)
+    if protocol.mitigation is None:
+        yield (
+            at,
+            "needs mitigation.yaml in the protocol folder; `stillme init --protocol` writes one to start from",
+        )
+    if BASELINE not in wanted.arms or len(set(wanted.arms)) < 2:
+        yield (*at, "arms"), f"compares '{BASELINE}' with at least one other arm; name both"
+    leads = {arm.id for arm in protocol.manifest.arms if arm.lead}
+    if leads & set(wanted.arms):
+        yield from _check_extractor(audit, wanted)
+    if wanted.select == "drifted" and audit.experiments.diagnose is None:
+        yield (*at, "select"), "chooses by what 'diagnose' finds; add that experiment, or take 'stratified'"
+
+
+def _check_extractor(audit: Audit, wanted: Mitigate) -> Iterator[_Said]:
+    able = [kind for kind in judges.BACKENDS if kind != judges.INSTRUMENT]
+    if wanted.extractor is not None and wanted.extractor.kind not in able:
+        yield ("experiments", MITIGATE, "extractor", "kind"), unknown(wanted.extractor.kind, "kind", able)
+    if wanted.extractor is None and not any(row.role is Role.PRIMARY for row in audit.judges):
+        said = "needs somebody who reads features off the portraits: a primary judge, or an 'extractor'"
+        yield ("experiments", MITIGATE), said
 
 
 def _check_controls(audit: Audit, protocol: Protocol) -> Iterator[_Said]:

@@ -6,16 +6,19 @@ but the run directory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stillme import plan
 from stillme.backends import Prepared
 from stillme.config import Audit, Config, settle
+from stillme.judges.features import FeatureForm
 from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
-from stillme.records import Portrait, Trial
+from stillme.mitigation.sampling import Cell
+from stillme.plan import Known
+from stillme.records import Portrait, Trial, digest
 from stillme.strict import Document
 
 
@@ -33,6 +36,13 @@ class Design:
     judges: Mapping[str, str]
     measures: Mapping[str, str]
     controls: Mapping[str, str]
+    known: Known = field(default_factory=Known)
+
+    def only(self, experiments: Collection[str]) -> Design:
+        """The part of it that belongs to these experiments; all of it where none is named."""
+        if not experiments:
+            return self
+        return replace(self, trials=[trial for trial in self.trials if trial.experiment in experiments])
 
     def distinct_edits(self) -> list[Trial]:
         """One trial for each edit, in order: trials that need the same edit share it."""
@@ -43,19 +53,48 @@ def hashes(kind: str, prepared: Mapping[str, Prepared[Any]]) -> dict[str, str]:
     return {name: settings_hash(kind, one.effective) for name, one in prepared.items()}
 
 
-def make(config: Config, portraits: Sequence[Portrait]) -> Design:
+def make(config: Config, portraits: Sequence[Portrait], known: Known | None = None) -> Design:
     editors, controls = hashes("editor", config.editors), hashes("editor", config.controls)
     asked = {row.id: config.judges[row.id] for row in config.ranked_judges() if not config.judges[row.id].derived}
-    makes = {name: one.controls for name, one in config.editors.items()}
-    trials = plan.trials(config.audit, config.protocol, portraits, {**controls, **editors}, makes)
+    trials = plan.trials(config, portraits, {**controls, **editors}, known)
+    plan.check_pairs(trials)
     measures = hashes("measure", config.measures)
-    return Design(config, portraits, trials, editors, hashes("judge", asked), measures, controls)
+    known = known or Known()
+    return Design(config, portraits, trials, editors, hashes("judge", asked), measures, controls, known)
+
+
+def known(run: Run, config: Config, portraits: Sequence[Portrait]) -> Known:
+    """What the run has found out that a plan hangs on."""
+    keys = feature_keys(config, portraits)
+    features = {one.image: one for one in run.features(keys.values()).values()}
+    drawn = run.drawn(draw_key(config, portraits)) if config.select == "drifted" else None
+    return Known(features, None if drawn is None else [Cell(*cell) for cell in drawn])
+
+
+def feature_keys(config: Config, portraits: Iterable[Portrait]) -> dict[str, str]:
+    """A portrait's image -> the key of what is read off it; empty where no arm needs it."""
+    if config.extractor is None:
+        return {}
+    settings = settings_hash("judge", config.extractor.effective)
+    form = FeatureForm(config.protocol).hash
+    images = {portrait.image for portrait in portraits}
+    return {image: digest("feature", image=image, settings=settings, form=form) for image in images}
+
+
+def draw_key(config: Config, portraits: Sequence[Portrait]) -> str:
+    """What a draw of drifted cases depends on, besides what was observed when it was drawn."""
+    wanted = config.audit.experiments.mitigate
+    asked = wanted.model_dump(mode="json", include={"sample", "prompts", "seed"}) if wanted else {}
+    editors = hashes("editor", config.editors)
+    return digest("draw", asked=asked, editors=editors, portraits=[portrait.key for portrait in portraits])
 
 
 def note(run: Run, design: Design) -> None:
     """Writes the design into the run: settings, trials, and the configuration that asked for them."""
     config = design.config
-    noted = {"editor": {**config.controls, **config.editors}, "judge": config.judges, "measure": config.measures}
+    extractor = {} if config.extractor is None else {"extractor": config.extractor}
+    asked = {**config.judges, **extractor}
+    noted = {"editor": {**config.controls, **config.editors}, "judge": asked, "measure": config.measures}
     for kind, prepared in noted.items():
         for one in prepared.values():
             run.add_settings(kind, one.effective)
@@ -83,4 +122,5 @@ def recall(run: Run) -> Design:
     document = Document(f"{run.path}: audit", "")
     audit = Audit.model_validate(kept["audit"])
     config = settle(audit, run.path, document, run.protocol())
-    return make(config, run.portraits(kept["portraits"]))
+    portraits = run.portraits(kept["portraits"])
+    return make(config, portraits, known(run, config, portraits))

@@ -180,7 +180,9 @@ class _Step:
     def _request(self, trial: Trial) -> EditRequest:
         own = trial.is_control and trial.prompt in self._own_controls
         control = trial.prompt if own else ""
-        return EditRequest(trial.edit, self._source(trial.image), trial.instruction, trial.seed, control)
+        further = (self._source(trial.partner_image),) if trial.partner else ()
+        source = self._source(trial.image)
+        return EditRequest(trial.edit, source, trial.instruction, trial.seed, control, further)
 
     def _keep(self, trial: Trial, asked: _Asked | None) -> Future[None]:
         """Checks what came back and records it, whatever it is; what was not asked for is still missing."""

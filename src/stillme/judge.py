@@ -26,7 +26,8 @@ from stillme.design import Design
 from stillme.engine.local import Stop, side_by_side, work
 from stillme.engine.waiting import Ask, wait
 from stillme.errors import StillmeError
-from stillme.judges import Judge, Question, RemoteJudge, call_key
+from stillme.judges import PICTURES, Judge, Question, RemoteJudge, call_key
+from stillme.judges.people import PeopleForm
 from stillme.ledger import Run
 from stillme.ledger.objects import Objects
 from stillme.ledger.run import call_row, now, question_row
@@ -34,6 +35,8 @@ from stillme.progress import Progress, Stage
 from stillme.protocol import Protocol
 from stillme.purse import JUDGE, Purse, not_made
 from stillme.records import (
+    DRIFT,
+    PEOPLE,
     Attempt,
     Exchange,
     JudgeReply,
@@ -85,13 +88,15 @@ def _looks(
     protocol = design.config.protocol
     disclose = design.config.disclose
     told = {k: {name: p.labels[name] for name in disclose if name in p.labels} for k, p in people.items()}
-    form = form_hash(protocol)
+    forms = {DRIFT: form_hash(protocol), PEOPLE: PeopleForm(protocol).hash}
     for trial in design.distinct_edits():
         if not trial.is_control and trial.edit in pictures and takes(trial):
             labels, disclosed = people[trial.portrait].labels, told[trial.portrait]
             for judge in judges:
-                key = look_key(trial, pictures[trial.edit], design.judges[judge], disclosed, form, repeat)
-                yield Look(key, judge, trial, pictures[trial.edit], labels, disclosed, repeat)
+                told_now = disclosed if trial.form == DRIFT else {}  # who is shown is asked of the edit alone
+                form = forms[trial.form]
+                key = look_key(trial, pictures[trial.edit], design.judges[judge], told_now, form, repeat)
+                yield Look(key, judge, trial, pictures[trial.edit], labels, told_now, repeat)
 
 
 def form_hash(protocol: Protocol) -> str:
@@ -194,7 +199,10 @@ class _Step:
 
     def run(self, judge: str, todo: Sequence[Look]) -> None:
         if judge:
-            _Service(self, judge, self.design.config.judges[judge]).run(todo)
+            for form in (DRIFT, PEOPLE):
+                some = [look for look in todo if look.trial.form == form]
+                if some:
+                    _Service(self, judge, self.design.config.judges[judge], form).run(some)
             return
         judges = {name: self.design.config.judges[name].make() for name in {look.judge for look in todo}}
         work(todo, partial(self._do, judges), self.design.config.audit.engine.threads, self.stop)
@@ -206,7 +214,7 @@ class _Step:
             look, self.request(look, self.source(look.trial.image), self.held.image(look.image))
         )
         started, clock = now(), time.perf_counter()
-        reply = self.checked(_ask(judges[look.judge], request), request.axes)
+        reply = self.checked(_ask(judges[look.judge], request), request)
         seconds = round(time.perf_counter() - clock, 6)
         self.count([look], reply)
         attempt = Attempt(look.key, reply.status, started, seconds, reply.cost_usd, reply.detail)
@@ -214,17 +222,28 @@ class _Step:
 
     def request(self, look: Look, source: bytes = b"", edited: bytes = b"") -> JudgeRequest:
         """What a judge is sent: nothing that was planted."""
-        axes = self.protocol.axes_of(look.trial.prompt)
+        trial = look.trial
+        asked = self.protocol.prompt.get(trial.prompt)
+        # What a judge is told was asked for is the same in every arm: it does not know which one it looks at.
+        instruction = asked.text if asked else trial.instruction
         return JudgeRequest(
             look.key,
             source,
             edited,
-            look.trial.instruction,
-            axes,
+            instruction,
+            self.asked(trial),
             look.disclosed,
-            prompt=look.trial.prompt,
+            prompt=trial.prompt,
             repeat=look.repeat,
+            form=trial.form,
         )
+
+    def asked(self, trial: Trial) -> tuple[str, ...]:
+        """What a form asks about: axes, or the occupations that people may be shown in, in one order."""
+        if trial.form == DRIFT:
+            return self.protocol.axes_of(trial.prompt)
+        pair = self.protocol.pair[trial.prompt]
+        return tuple(sorted((pair.target, pair.other)))
 
     def _with_truth(self, look: Look, request: JudgeRequest) -> JudgeRequest:
         """Only a simulated judge is given the planted truth."""
@@ -232,10 +251,11 @@ class _Step:
             return request
         return replace(request, planted=self.held.truth(look.trial.edit), planted_labels=look.labels)
 
-    def checked(self, reply: JudgeReply, axes: Sequence[str]) -> JudgeReply:
+    def checked(self, reply: JudgeReply, request: JudgeRequest) -> JudgeReply:
         """Scores count only when every axis asked has a point of its scale: nothing is guessed."""
-        if reply.status is not Status.OK:
+        if reply.status is not Status.OK or request.form != DRIFT:
             return reply
+        axes = request.axes
         wrong = [axis for axis in axes if reply.scores.get(axis) not in self.protocol.axes[axis].scale]
         wrong += [axis for axis in reply.scores if axis not in axes]
         if not wrong:
@@ -268,14 +288,15 @@ class _Step:
                 reply.observations,
                 call,
                 look.repeat,
+                reply.people,
             )
 
 
 class _Service:
     """One judge behind a network: in batches where it is asked so, and live for whatever is left."""
 
-    def __init__(self, step: _Step, name: str, prepared: Prepared[RemoteJudge]) -> None:
-        self.step, self.name, self.prepared, self.held = step, name, prepared, step.held
+    def __init__(self, step: _Step, name: str, prepared: Prepared[RemoteJudge], form: str = DRIFT) -> None:
+        self.step, self.name, self.prepared, self.form, self.held = step, name, prepared, form, step.held
         self.settings = step.design.judges[name]
         self._asked: set[str] = set()  # questions that this session has noted
         self._ended: set[str] = set()  # calls that ended for good
@@ -289,7 +310,7 @@ class _Service:
 
     def _calls(self, todo: Sequence[Look]) -> list[_Call]:
         """In the plan's order; looks at the same pixels with the same question share one."""
-        judge = self.prepared.make()
+        judge = self.prepared.filling(self.form)
         shared: dict[str, _Call] = {}
         for look in todo:
             question = judge.question(self.step.request(look))
@@ -320,7 +341,7 @@ class _Service:
         return asyncio.run(self._ship(calls, wait_s))
 
     async def _ship(self, calls: Mapping[str, _Call], wait_s: float | None) -> set[str]:
-        judge = self.prepared.make()
+        judge = self.prepared.filling(self.form)
         try:
             if judge.batches is None:
                 return set()
@@ -349,7 +370,7 @@ class _Service:
         """
         call, ended = calls[key], exchange.status
         again = ended in (Status.MALFORMED, Status.TRUNCATED, Status.REJECTED) or not ended.is_final
-        reply = self.step.checked(JudgeReply.of((exchange,)), self.axes(call))
+        reply = self.step.checked(JudgeReply.of((exchange,)), self.step.request(call.first))
         self.step.purse.spend(reply.cost_usd)
         if again or reply.status is not exchange.status:
             return self.held.add_verdicts([], _attempts(call.key, reply), self._noted(call))
@@ -361,7 +382,7 @@ class _Service:
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[Ask[_Call, JudgeReply | None]]:
-        judge = self.prepared.make()
+        judge = self.prepared.filling(self.form)
         try:
             yield partial(self._ask, judge)
         finally:
@@ -372,7 +393,7 @@ class _Service:
             return None
         try:
             reply = await judge.judge(self.step.request(call.first, *await self._pictures(call)))
-            return self.step.checked(reply, self.axes(call))
+            return self.step.checked(reply, self.step.request(call.first))
         except StillmeError:
             raise
         except Exception as error:
@@ -406,7 +427,7 @@ class _Service:
         yield call_row(call.key, call.question.hash, first.trial.image, first.image, first.repeat)
 
     def axes(self, call: _Call) -> tuple[str, ...]:
-        return self.step.protocol.axes_of(call.first.trial.prompt)
+        return self.step.asked(call.first.trial)
 
 
 class _Wanted:
@@ -420,7 +441,9 @@ class _Wanted:
         return self._service.axes(self._call)
 
     def body(self) -> bytes:
-        return self._call.question.body(*map(base64.b64encode, self._service.pictures(self._call)))
+        question = self._call.question
+        shown = dict(zip(PICTURES, self._service.pictures(self._call), strict=True))
+        return question.body(*(base64.b64encode(shown[name]) for name in question.pictures))
 
 
 def _recalled(run: Run, verdict: str) -> JudgeReply:
@@ -428,7 +451,8 @@ def _recalled(run: Run, verdict: str) -> JudgeReply:
     columns = "status, evidence, detail, observations"
     ((status, evidence, detail, seen),) = run.query(f"SELECT {columns} FROM verdict WHERE key = ?", (verdict,))
     observations = json.loads(seen) if seen else {}
-    return JudgeReply(Status(status), run.scores(verdict), evidence, detail, observations=observations)
+    scores, people = run.scores(verdict), run.people(verdict)
+    return JudgeReply(Status(status), scores, evidence, detail, observations=observations, people=people)
 
 
 def _attempts(call: str, reply: JudgeReply) -> Iterator[Attempt]:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from stillme import design as designs
+from stillme import drawing
 from stillme import edit as editing
+from stillme import extract as extracting
 from stillme import judge as judging
 from stillme import measure as measuring
 from stillme.config import Config, check_keys
@@ -31,21 +33,31 @@ from stillme.records import Portrait, canonical
 REPORT = "report.html"
 
 
-def run(config: Config, progress: Progress) -> Path:
-    """The whole audit, from portraits to report. Returns the report's path."""
+def run(config: Config, progress: Progress, only: Sequence[str] = ()) -> Path:
+    """The whole audit, from portraits to report, or these experiments of it. Returns the report's path."""
     check_keys(config)
     stop = Stop()
     with Run.hold(config.run, config.protocol, config.audit.objects) as held:
-        design = plan(held, config, progress)
         purse = Purse(config, held.spent_usd())
-        editing.edit(held, design, progress, stop, purse)
-        measure(held, design, progress, stop)
-        judging.judge(held, design, progress, stop, purse)
+        portraits = gather(held, config, progress)
+        while True:
+            extracting.extract(held, config, portraits, progress, stop, purse, only)
+            design = plan(held, config, portraits)
+            work(held, design.only(only), progress, stop, purse)
+            if stop or not drawing.draw(held, design, progress):  # what was observed may say what comes next
+                break
         if stop.reason == INTERRUPTED:
             raise KeyboardInterrupt
         report_path = report(held, design, progress)
-        _raise_if_incomplete(held, design, stop, purse)
+        _raise_if_incomplete(held, design.only(only), stop, purse)
     return report_path
+
+
+def work(held: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:
+    """Everything that a design asks for and that is missing."""
+    editing.edit(held, design, progress, stop, purse)
+    measure(held, design, progress, stop)
+    judging.judge(held, design, progress, stop, purse)
 
 
 def measure(held: Run, design: Design, progress: Progress, stop: Stop) -> None:
@@ -57,9 +69,9 @@ def measure(held: Run, design: Design, progress: Progress, stop: Stop) -> None:
         raise KeyboardInterrupt
 
 
-def plan(held: Run, config: Config, progress: Progress) -> Design:
-    """Gathers the portraits and notes every trial, before anything is spent."""
-    design = designs.make(config, gather(held, config, progress))
+def plan(held: Run, config: Config, portraits: Sequence[Portrait]) -> Design:
+    """Notes every trial, before anything is spent on it."""
+    design = designs.make(config, portraits, designs.known(held, config, portraits))
     if not design.trials:
         raise InputError("The audit asks for no edits.", "Check its sources, groups and prompts.")
     designs.note(held, design)

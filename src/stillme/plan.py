@@ -1,38 +1,151 @@
-"""The plan: portraits × prompts × editors × arms × seeds -> trials, and the negative controls after them.
+"""The plan: portraits × prompts × editors × arms × seeds -> trials, experiment by experiment, and the negative
+controls after them.
 
-Pure, and in the same order every time.
+Pure, and in the same order every time. What a plan hangs on besides the configuration is in `Known`: a trial that
+needs something that is not known yet is not planned yet.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from stillme.config import BASELINE, Audit, Diagnose, wanted_controls
+from stillme.config import BASELINE, Audit, Config, Diagnose, Mitigate, Stereotype, wanted_controls
+from stillme.errors import InputError
+from stillme.mitigation import sentences
+from stillme.mitigation.sampling import Cell, stratified
+from stillme.pairing import scenes
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Control, Prompt
-from stillme.records import CONTROLS, Portrait, Trial, digest
+from stillme.protocol.schema import Arm, Control, Mitigation, Prompt
+from stillme.records import CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Feature, Portrait, Status, Trial, digest
 
-DIAGNOSE = "diagnose"
+
+@dataclass(frozen=True)
+class Known:
+    """What was found out so far: features by a portrait's image; the cases that were drawn by their outcome."""
+
+    features: Mapping[str, Feature] = field(default_factory=dict)
+    drifted: Sequence[Cell] | None = None
 
 
 def trials(
-    audit: Audit,
-    protocol: Protocol,
+    config: Config,
     portraits: Sequence[Portrait],
     settings: Mapping[str, str],
-    makes: Mapping[str, Collection[str]] | None = None,
+    known: Known | None = None,
 ) -> list[Trial]:
-    """Every trial that the audit asks for.
+    """Every trial that the audit asks for, as far as it is known.
 
     `settings`: editor id -> hash of its effective settings, the makers of controls among them.
-    `makes`: editor id -> the controls that it makes with its own parts.
     """
+    audit, protocol, experiments = config.audit, config.protocol, config.audit.experiments
+    makes = {name: one.controls for name, one in config.editors.items()}
     planned: list[Trial] = []
-    if audit.experiments.diagnose is not None:
-        planned += _diagnose(audit, protocol, audit.experiments.diagnose, portraits, settings)
-    planned += _controls(audit, protocol, portraits, settings, makes or {})
+    if experiments.diagnose is not None:
+        planned += _diagnose(audit, protocol, experiments.diagnose, portraits, settings)
+    if experiments.mitigate is not None:
+        planned += _mitigate(config, experiments.mitigate, portraits, settings, known or Known())
+    if experiments.stereotype is not None:
+        planned += _stereotype(config, experiments.stereotype, portraits, settings)
+    planned += _controls(audit, protocol, portraits, settings, makes)
     return planned
+
+
+# Experiment 2
+
+
+def cells(config: Config, portraits: Sequence[Portrait], known: Known) -> Sequence[Cell] | None:
+    """The cases of the mitigation experiment; None where they cannot be drawn yet."""
+    wanted = config.audit.experiments.mitigate
+    if wanted is None:
+        return []
+    if config.select == "drifted":
+        return known.drifted
+    editors = [row.id for row in config.audit.editors]
+    asked = prompts(config.protocol, wanted)
+    return stratified(portraits, asked, editors, wanted.sample, wanted.seed, config.protocol.groups)
+
+
+def _mitigate(
+    config: Config, wanted: Mitigate, portraits: Sequence[Portrait], settings: Mapping[str, str], known: Known
+) -> Iterator[Trial]:
+    """Case by case, all arms of a case one after the other."""
+    protocol, rules = config.protocol, config.protocol.mitigation
+    assert rules is not None  # the configuration was checked
+    people = {portrait.key: portrait for portrait in portraits}
+    seeds = {row.id: row.seed or 0 for row in config.audit.editors}
+    moved = 0 if config.select == "drifted" else rules.seed_offset
+    arms = [arm for arm in protocol.manifest.arms if arm.id in wanted.arms]
+    for cell in cells(config, portraits, known) or ():
+        portrait, prompt = people[cell.portrait], protocol.prompt[cell.prompt]
+        for arm in arms:
+            text = _instruction(arm, prompt, known.features.get(portrait.image), rules)
+            if text is not None:
+                yield Trial.of(
+                    portrait,
+                    experiment=MITIGATE,
+                    arm=arm.id,
+                    prompt=prompt.id,
+                    instruction=text,
+                    editor=cell.editor,
+                    settings=settings[cell.editor],
+                    seed=seeds[cell.editor] + moved + arm.seed_offset,
+                )
+
+
+def _instruction(arm: Arm, prompt: Prompt, feature: Feature | None, rules: Mitigation) -> str | None:
+    """The prompt as an arm asks it; None where it needs features that nobody has read."""
+    if arm.lead is None:
+        return arm.instruction(prompt.text)
+    if feature is None or feature.status is not Status.OK:
+        return None
+    sentence = sentences.feature_prompt(feature, prompt, rules)
+    return f"{sentence if arm.lead == 'features' else sentences.placebo(sentence, rules)} {prompt.text}"
+
+
+def check_pairs(trials: Iterable[Trial]) -> None:
+    """Arms that are compared share everything but what is compared: else the run is refused."""
+    first: dict[tuple[str, str, str], str] = {}
+    for trial in trials:
+        if trial.experiment == MITIGATE:
+            case = (trial.portrait, trial.prompt, trial.editor)
+            if first.setdefault(case, trial.settings) != trial.settings:
+                raise InputError(
+                    f"The arms of the prompt {trial.prompt} by the editor '{trial.editor}' were to be edited with "
+                    f"different settings ({first[case][:12]} and {trial.settings[:12]}): a difference between "
+                    "them would say nothing about the arm.",
+                    "Give the editor one set of settings for the whole experiment.",
+                )
+
+
+# Experiment 3
+
+
+def _stereotype(
+    config: Config, wanted: Stereotype, portraits: Sequence[Portrait], settings: Mapping[str, str]
+) -> Iterator[Trial]:
+    """Scene by scene, every editor in turn."""
+    protocol = config.protocol
+    every = [prompt.id for prompt in protocol.winobias.prompts]
+    asked = [name for name in every if wanted.prompts == "all" or name in wanted.prompts]
+    for scene in scenes(protocol, portraits, asked, wanted.mode, config.counterbalanced, wanted.seed):
+        for row in config.audit.editors:
+            yield Trial.of(
+                scene.portrait,
+                experiment=STEREOTYPE,
+                arm=scene.arm,
+                prompt=scene.prompt,
+                instruction=scene.text,
+                editor=row.id,
+                settings=settings[row.id],
+                seed=row.seed or 0,
+                partner=scene.partner,
+                about=scene.about,
+            )
+
+
+# Experiment 1
 
 
 def _diagnose(
@@ -57,7 +170,7 @@ def _diagnose(
                         )
 
 
-def prompts(protocol: Protocol, wanted: Diagnose) -> list[Prompt]:
+def prompts(protocol: Protocol, wanted: Diagnose | Mitigate) -> list[Prompt]:
     """The prompts asked for, in the protocol's order."""
     return [p for p in protocol.prompts.prompts if wanted.prompts == "all" or p.id in wanted.prompts]
 
@@ -114,7 +227,7 @@ def _chosen_pairs(
     group_of = {portrait.key: portrait.labels.get(dimension, "") for portrait in portraits}
     strata: dict[tuple[str, str], set[str]] = {}
     for trial in trials:
-        if not trial.is_control:
+        if not trial.is_control and trial.experiment != STEREOTYPE:
             strata.setdefault((trial.prompt, group_of[trial.portrait]), set()).add(trial.portrait)
     for (prompt, _), people in strata.items():
         drawn = sorted(people, key=lambda person: digest("measured", portrait=person, prompt=prompt))

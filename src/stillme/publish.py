@@ -20,14 +20,14 @@ from stillme.analysis.judging import Judging, judge_findings
 from stillme.analysis.measured import Measured, measure_findings
 from stillme.analysis.outcomes import mark
 from stillme.backends import Prepared
-from stillme.config import JudgeRow, Row
+from stillme.config import BASELINE, JudgeRow, Row
 from stillme.design import Design
 from stillme.errors import InputError, disk
 from stillme.judges import instrument
 from stillme.ledger import Run, frames
 from stillme.ledger.state import mark_of
 from stillme.measures import ATTRIBUTES, FIGURES
-from stillme.records import DELTA_L, OTHER_HEAD, Role, Status, canonical
+from stillme.records import DELTA_L, DIAGNOSE, OTHER_HEAD, Role, Status, canonical
 from stillme.report.build import Context, Example, Party, build
 from stillme.tidy import Tidy, tidy
 
@@ -58,12 +58,20 @@ def _replace(path: Path, content: bytes) -> None:
 def findings_and_context(run: Run, design: Design) -> tuple[Findings, Context]:
     found = tidy(run, design)
     protocol, preset = design.config.protocol, design.config.audit.preset
+    found = found.of(DIAGNOSE, _first_arm(design))  # what the main tables are about; other experiments stand apart
     edits, main = found.asked_for, found.scores[protocol.presets[preset].rounding]
     planted = planted_rates(design, edits)
     measured = measure_findings_of(run, design, found, main)
     judged = judge_findings_of(run, design, found)
     findings = analyse(found.scores, found.judged, edits, protocol, preset, planted, measured, judged)
     return findings, context(run, design, edits, main)
+
+
+def _first_arm(design: Design) -> str:
+    """The arm that the main tables are about: the prompt alone, where the audit has that."""
+    wanted = design.config.audit.experiments.diagnose
+    arms = wanted.arms if wanted else (BASELINE,)
+    return BASELINE if BASELINE in arms else arms[0]
 
 
 def measure_findings_of(run: Run, design: Design, found: Tidy, scores: pl.DataFrame) -> Measured | None:

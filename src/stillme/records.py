@@ -82,7 +82,17 @@ class Role(StrEnum):
     INSTRUMENT = "instrument"  # measured, not judged: stands beside the ensemble, never in it
 
 
-CONTROLS = "controls"  # the experiment of the negative controls: edits that ask for nothing
+# The experiments. Controls ask for nothing; calibration shows judges pairs whose truth is known.
+DIAGNOSE = "diagnose"
+CONTROLS = "controls"
+MITIGATE = "mitigate"
+STEREOTYPE = "stereotype"
+CALIBRATE = "calibrate"
+
+# The forms that judges fill in: what changed between two pictures, who is shown in one, what a face looks like.
+DRIFT = "drift"
+PEOPLE = "people"
+FEATURES = "features"
 
 
 def canonical(value: Any) -> str:
@@ -136,11 +146,19 @@ class Trial:
     seed: int
     portrait: str
     image: str
+    partner: str = ""  # a second portrait that the edit starts from, and its picture
+    partner_image: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the experiment says of it; in no key
 
     @property
     def is_control(self) -> bool:
         """Whether it asks for nothing: such an edit is measured and never judged."""
         return self.experiment == CONTROLS
+
+    @property
+    def form(self) -> str:
+        """The form that judges fill in about it."""
+        return PEOPLE if self.experiment == STEREOTYPE else DRIFT
 
     @classmethod
     def of(
@@ -154,14 +172,20 @@ class Trial:
         editor: str,
         settings: str,
         seed: int,
+        partner: Portrait | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> Trial:
-        edit = digest("edit", image=portrait.image, instruction=instruction, settings=settings, seed=seed)
+        further = {"references": [partner.image]} if partner else {}
+        edit = digest(
+            "edit", image=portrait.image, instruction=instruction, settings=settings, seed=seed, **further
+        )
         names = {
             "experiment": experiment,
             "arm": arm,
             "prompt": prompt,
             "editor": editor,
             "portrait": portrait.key,
+            **({"partner": partner.key} if partner else {}),
         }
         key = digest("trial", edit=edit, **names)
         return cls(
@@ -176,6 +200,9 @@ class Trial:
             seed,
             portrait.key,
             portrait.image,
+            partner.key if partner else "",
+            partner.image if partner else "",
+            about or {},
         )
 
 
@@ -245,6 +272,9 @@ class JudgeRequest:
     `prompt`: the protocol's id of what was asked for. `repeat`: 0 for the look that counts, more for looks that
     only say how far a judge agrees with itself. `planted` stays empty for every real judge; simulated ones read
     the planted truth from it.
+
+    `form`: what is filled in. Of DRIFT the `axes` are asked; of PEOPLE they are the occupations that a person may
+    be shown in, and only `edited` is looked at; of FEATURES they are dimensions of a face, and only `source` is.
     """
 
     key: str
@@ -257,6 +287,19 @@ class JudgeRequest:
     planted_labels: Mapping[str, str] = field(default_factory=dict)
     prompt: str = ""
     repeat: int = 0
+    form: str = DRIFT
+
+
+@dataclass(frozen=True, slots=True)
+class Depicted:
+    """One person whom a judge saw in an edit. `role`: one of the two occupations, "neither" or "unclear".
+
+    `gender`: 1 clearly masculine to 5 clearly feminine; None where it is unclear, which is no 3.
+    """
+
+    role: str
+    gender: int | None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +323,8 @@ class Exchange:
     scores: Mapping[str, int] = field(default_factory=dict)
     observations: Mapping[str, str] = field(default_factory=dict)
     evidence: str = ""
+    people: tuple[Depicted, ...] = ()
+    features: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,13 +341,16 @@ class JudgeReply:
     cost_usd: float = 0.0
     observations: Mapping[str, str] = field(default_factory=dict)
     exchanges: tuple[Exchange, ...] = ()
+    people: tuple[Depicted, ...] = ()
+    features: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, exchanges: tuple[Exchange, ...]) -> JudgeReply:
         """How a call ended: as its last attempt did; what it cost is what all of them did."""
         last = exchanges[-1]
         cost = sum(one.cost_usd for one in exchanges)
-        return cls(last.status, last.scores, last.evidence, last.detail, cost, last.observations, exchanges)
+        said = (last.scores, last.evidence, last.detail, cost, last.observations)
+        return cls(last.status, *said, exchanges, last.people, last.features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +379,40 @@ class Verdict:
     observations: Mapping[str, str] = field(default_factory=dict)
     call: str = ""
     repeat: int = 0
+    people: tuple[Depicted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What was read off one portrait, to be kept in an edit: a text a dimension, and the sentence made of them.
+
+    `leaks`: words for race, ethnicity, gender or age that stand in it after it was asked for a second time.
+    """
+
+    key: str
+    image: str
+    settings: str
+    status: Status
+    features: Mapping[str, str] = field(default_factory=dict)
+    leaks: tuple[str, ...] = ()
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjudication:
+    """What a person decided about one axis of one edit, after looking. The newest of a (edit, prompt, axis) holds.
+
+    `score`: None where the person says that it cannot be told, or takes an earlier decision back (`withdrawn`).
+    """
+
+    edit: str
+    prompt: str
+    axis: str
+    score: int | None
+    who: str
+    why: str
+    at: str = ""
+    withdrawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,19 @@ class Tidy:
         """The edits that ask for something: all but the controls."""
         return self.edits.filter(pl.col("experiment") != CONTROLS)
 
+    def of(self, experiment: str, *arms: str) -> Tidy:
+        """One experiment, or some arms of it; the controls stay with whatever is measured."""
+        chosen = pl.col("experiment") == experiment
+        chosen &= pl.col("arm").is_in(list(arms)) if arms else pl.lit(True)
+        kept = chosen | (pl.col("experiment") == CONTROLS)
+        return Tidy(
+            self.edits.filter(kept),
+            self.judged.filter(chosen),
+            {mode: frame.filter(chosen) for mode, frame in self.scores.items()},
+            None if self.measured is None else self.measured.filter(kept),
+            None if self.instrument is None else self.instrument.filter(kept),
+        )
+
     @property
     def every_judge(self) -> pl.DataFrame:
         """The scores of all judges, the instrument's among them."""

@@ -76,7 +76,7 @@ def make_edits(folder: Path) -> int:
     """Every edit that the audit wants, small and with pixels of its own; only judging is left."""
     audit = config.load(folder / "audit.yaml")
     with Run.hold(audit.run, audit.protocol) as held:
-        trials = pipeline.plan(held, audit, Progress()).distinct_edits()
+        trials = pipeline.plan(held, audit, pipeline.gather(held, audit, Progress())).distinct_edits()
         for number, trial in enumerate(trials):
             picture = images.black(8)
             picture[:] = number % 250, number // 250, 99

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from stillme.backends import Place, Prepared
-from stillme.judges.form import Form
+from stillme.judges.form import DriftForm
 from stillme.protocol import builtin
 from stillme.records import JudgeReply, JudgeRequest
 from tests.editors.providers import Turn, gemini_candidate, png, says
 
 PROTOCOL = builtin()
-FORM = Form(PROTOCOL)
+FORM = DriftForm(PROTOCOL)
 KEY = "STILLME_TEST_KEY"
 SECRET = "sk-test-0123456789"
 PLACE = Place(Path(), PROTOCOL, KEY)

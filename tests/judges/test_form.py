@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stillme.judges import form
-from stillme.judges.form import Fault, Form, Reading
+from stillme.judges import Fault, Reading, form
+from stillme.judges.form import DriftForm
 from stillme.protocol import Protocol
 from tests.judges.asking import AXES, FORM, PROTOCOL, SCORES, answered, written
 
@@ -91,12 +91,14 @@ def test_a_schema_asks_for_what_is_seen_before_it_asks_for_scores() -> None:
 def test_a_protocol_of_ones_own_needs_the_parts_that_judges_are_asked_by(protocol: Protocol) -> None:
     own = replace(protocol, templates={form.TEMPLATE: "EDIT: {prompt}\n"})
     with pytest.raises(ValueError, match=r"lacks \{rubrics\} and lines such as '1\.1"):
-        Form(own)
+        DriftForm(own)
 
 
 def test_another_wording_is_another_form(protocol: Protocol) -> None:
     told = protocol.templates[form.TEMPLATE].replace("required before scoring", "before scoring")
-    assert Form(replace(protocol, templates={form.TEMPLATE: told})).hash != FORM.hash == Form(protocol).hash
+    assert (
+        DriftForm(replace(protocol, templates={form.TEMPLATE: told})).hash != FORM.hash == DriftForm(protocol).hash
+    )
 
 
 @pytest.mark.parametrize("around", ["{}", "\n  {} \n", "```json\n{}\n```", "```\n{}\n```\n"])

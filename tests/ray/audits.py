@@ -33,7 +33,7 @@ def edit(path: Path) -> None:
     """Plans an audit and makes its edits; judges and report are the same on every engine."""
     audit = config.load(path)
     with Run.hold(audit.run, audit.protocol, audit.audit.objects) as held:
-        design = pipeline.plan(held, audit, Progress())
+        design = pipeline.plan(held, audit, pipeline.gather(held, audit, Progress()))
         editing.edit(held, design, Progress(), Stop(), Purse(audit, 0.0))
 
 

@@ -105,7 +105,7 @@ def test_a_run_goes_on_wherever_the_folder_lies(load_audit: Load, folder: Path, 
 def test_no_path_of_this_machine_stands_in_the_run(load_audit: Load, folder: Path, tmp_path: Path) -> None:
     config = audit(load_audit)
     with Run.hold(config.run, config.protocol) as held:
-        pipeline.plan(held, config, Progress())
+        pipeline.plan(held, config, pipeline.gather(held, config, Progress()))
         assert str(tmp_path) not in str(held.last_audit())
 
 

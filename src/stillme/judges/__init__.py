@@ -8,16 +8,59 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from stillme.records import Exchange, JudgeReply, JudgeRequest, digest
+from stillme.records import Depicted, Exchange, JudgeReply, JudgeRequest, digest
 
 INSTRUMENT = "instrument"  # the kind of judge that measurements are read by; it is never asked
 READ_BY_INSTRUMENT = ("skin_tone_shift", "change")  # measures of which it needs at least one
+PICTURES = ("source", "edited")  # what a form may show, by the names of a request's fields
 BACKENDS = {
     "planted": "stillme.judges.planted",
     INSTRUMENT: "stillme.judges.instrument",
     "gemini": "stillme.judges.gemini",
     "openai": "stillme.judges.openai",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An answer that holds what was asked for, all of it and nothing else."""
+
+    scores: Mapping[str, int] = field(default_factory=dict)
+    observations: Mapping[str, str] = field(default_factory=dict)
+    evidence: str = ""
+    people: tuple[Depicted, ...] = ()
+    features: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an answer cannot be read, in a sentence."""
+
+    said: str
+
+
+class Form(Protocol):
+    """A form that judges fill in. Pure; knows no service. `asked`: the axes of a request, as its form takes them.
+
+    `pictures`: which ones are looked at, of PICTURES, in the order in which they are sent.
+    """
+
+    @property
+    def hash(self) -> str:
+        """Everything of the protocol that stands in it, and how it is read."""
+        ...
+
+    @property
+    def system(self) -> str: ...
+
+    @property
+    def pictures(self) -> tuple[str, ...]: ...
+
+    def text(self, prompt: str, instruction: str, asked: tuple[str, ...], disclosed: Mapping[str, str]) -> str: ...
+
+    def schema(self, asked: tuple[str, ...]) -> dict[str, Any]: ...
+
+    def read(self, text: str, asked: tuple[str, ...]) -> Reading | Fault: ...
 
 
 class Judge(Protocol):
@@ -31,19 +74,23 @@ class Question:
     """The exact request as plain data, but for the pictures, which stand in it by name.
 
     `content` is what is hashed and stored. `pieces` is the body that is sent, cut where the pictures go in, as
-    base64: source first. So no encoder ever sees a picture.
+    base64, in the form's order. So no encoder ever sees a picture. `pictures`: which ones, by their names.
     """
 
     content: Mapping[str, Any]
-    pieces: tuple[bytes, bytes, bytes] = field(repr=False)
+    pieces: tuple[bytes, ...] = field(repr=False)
+    pictures: tuple[str, ...] = PICTURES
     hash: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hash", digest("question", **self.content))
 
-    def body(self, source: bytes, edited: bytes) -> bytes:
+    def body(self, *pictures: bytes) -> bytes:
         """What is sent; the pictures as base64."""
-        return b"".join((self.pieces[0], source, self.pieces[1], edited, self.pieces[2]))
+        joined = [self.pieces[0]]
+        for picture, piece in zip(pictures, self.pieces[1:], strict=True):
+            joined += [picture, piece]
+        return b"".join(joined)
 
 
 def call_key(question: Question, source: str, edited: str, repeat: int) -> str:

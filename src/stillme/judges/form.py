@@ -5,15 +5,15 @@ Pure. Knows no service. An answer is read as it stands or not at all: no default
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from stillme import hosting
+from stillme.judges import PICTURES, Fault, Reading, answer
+from stillme.judges.answer import UnreadableError, fields, once, shown, words
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis, Group
 from stillme.records import digest
@@ -32,8 +32,6 @@ SYSTEM = (
 _SLOT = re.compile(r"\{(\w+)\}")
 _OBSERVED = re.compile(r"^\d+\.\d+ ([^:\n]+):", re.MULTILINE)
 _SCORED = re.compile(r'(?:^[ \t]*"\w+": \d+-\d+,?\n)+', re.MULTILINE)
-_FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*)\n[ \t]*```", re.DOTALL)
-_LONGEST_SHOWN = 60  # characters
 
 
 class Aliases(Frozen):
@@ -42,28 +40,11 @@ class Aliases(Frozen):
     aliases: dict[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """An answer that holds what was asked for, all of it and nothing else."""
+class DriftForm:
+    """One protocol's form on what changed between two pictures."""
 
-    scores: Mapping[str, int]
-    observations: Mapping[str, str]
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Why an answer cannot be read, in a sentence."""
-
-    said: str
-
-
-class _UnreadableError(ValueError):
-    """What is wrong with an answer."""
-
-
-class Form:
-    """One protocol's form."""
+    system = SYSTEM
+    pictures = PICTURES
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
@@ -88,29 +69,21 @@ class Form:
         seen = {name: {"type": "string"} for name in self.observed}
         # the points one by one: some servers refuse minimum and maximum, or take no notice of them
         points = {axis: {"type": "integer", "enum": sorted(self.protocol.axes[axis].scale)} for axis in axes}
-        return _object({OBSERVATIONS: _object(seen), SCORES: _object(points), EVIDENCE: {"type": "string"}})
+        return answer.an_object(
+            {OBSERVATIONS: answer.an_object(seen), SCORES: answer.an_object(points), EVIDENCE: {"type": "string"}}
+        )
 
     def read(self, text: str, axes: tuple[str, ...]) -> Reading | Fault:
         """The scores that an answer says, where it says all that was asked and nothing else."""
-        try:
-            said = json.loads(_unfenced(text), object_pairs_hook=_once, parse_constant=_no_number)
-            return self._reading(_fields(said, "the answer", (OBSERVATIONS, SCORES, EVIDENCE)), axes)
-        except RecursionError:
-            return Fault("the answer is nested too deeply")
-        except json.JSONDecodeError as error:
-            return Fault(f"the answer is no JSON object: {error.msg} at character {error.pos}")
-        except _UnreadableError as error:
-            return Fault(str(error))
-        except ValueError:  # what is left: digits without end
-            return Fault("the answer holds a number that is too long")
+        return answer.read(text, (OBSERVATIONS, SCORES, EVIDENCE), lambda said: self._reading(said, axes))
 
     def _reading(self, said: Mapping[str, Any], axes: tuple[str, ...]) -> Reading:
-        seen = _fields(said[OBSERVATIONS], OBSERVATIONS, self.observed)
-        points = _fields(self._spelled(said[SCORES], axes), SCORES, axes)
+        seen = fields(said[OBSERVATIONS], OBSERVATIONS, self.observed)
+        points = fields(self._spelled(said[SCORES], axes), SCORES, axes)
         return Reading(
             {axis: self._point(axis, points[axis]) for axis in axes},
-            {name: _words(name, seen[name]) for name in self.observed},
-            _words(EVIDENCE, said[EVIDENCE]),
+            {name: words(name, seen[name]) for name in self.observed},
+            words(EVIDENCE, said[EVIDENCE]),
         )
 
     def _spelled(self, points: Any, axes: tuple[str, ...]) -> Any:
@@ -118,13 +91,13 @@ class Form:
         if not isinstance(points, dict) or not self.aliases.keys() & points.keys():
             return points
         known: dict[Any, str] = {alias: axis for alias, axis in self.aliases.items() if axis in axes}
-        return _once([(known.get(name, str(name)), value) for name, value in points.items()])
+        return once([(known.get(name, str(name)), value) for name, value in points.items()])
 
     def _point(self, axis: str, value: Any) -> int:
         """A point of the scale. True is no 1, 4.0 and "4" are no 4."""
         if type(value) is not int or value not in self.protocol.axes[axis].scale:
             scale = self.protocol.axes[axis].scale
-            raise _UnreadableError(f"{axis} is {_shown(value)}, no whole number from {min(scale)} to {max(scale)}")
+            raise UnreadableError(f"{axis} is {shown(value)}, no whole number from {min(scale)} to {max(scale)}")
         return value
 
     def _label(self, dimension: str, group: str) -> str:
@@ -208,63 +181,3 @@ def _ages(source: Group, shift: int) -> str:
     oldest = OLDEST if high is None else min(OLDEST, high + shift)
     youngest = min(OLDEST, low + shift)
     return f"{youngest}–{oldest}" if youngest < oldest else f"{oldest}"
-
-
-def _object(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(fields),
-        "required": list(fields),
-        "additionalProperties": False,
-    }
-
-
-def _unfenced(text: str) -> str:
-    """Without the one fence that models like to put around JSON."""
-    bare = text.strip()
-    fenced = _FENCED.fullmatch(bare)
-    return fenced[1] if fenced else bare
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys stand there once: of two answers none is the right one."""
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _UnreadableError(f"{_shown(twice)} stands there twice")
-    return fields
-
-
-def _no_number(word: str) -> None:
-    raise _UnreadableError(f"{word} is no number of JSON")
-
-
-def _fields(said: Any, where: str, names: tuple[str, ...]) -> Mapping[str, Any]:
-    """An object with exactly these keys."""
-    if not isinstance(said, dict):
-        raise _UnreadableError(f"{where} is {_shown(said)}, not an object")
-    missing = [name for name in names if name not in said]
-    if missing:
-        raise _UnreadableError(f"{where} lacks {', '.join(missing)}")
-    extra = next((name for name in said if name not in names), None)
-    if extra is not None:
-        raise _UnreadableError(f"{where} has {_shown(extra)}, which was not asked for")
-    return said
-
-
-def _words(name: str, value: Any) -> str:
-    """Text that can be stored: half of a character pair is none."""
-    if not isinstance(value, str):
-        raise _UnreadableError(f"{name} is {_shown(value)}, not a text")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise _UnreadableError(f"{name} holds half a character") from None
-    return value
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    return ascii(value)[:_LONGEST_SHOWN]

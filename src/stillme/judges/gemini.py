@@ -15,8 +15,7 @@ from pydantic import Field, model_validator
 
 from stillme import hosting
 from stillme.backends import Place, Prepared
-from stillme.judges import Batches, models
-from stillme.judges.form import SYSTEM, Form
+from stillme.judges import Batches, Form, models
 from stillme.judges.models import Terms
 from stillme.judges.vlm import (
     Heard,
@@ -94,12 +93,12 @@ class GeminiJudge(NetworkJudge):
         return GeminiBatches(self.client, self.settings.model, partial(self.read, share=self.terms.batch_share))
 
     def request(self, text: str, schema: Mapping[str, Any], pictures: Pictures) -> dict[str, Any]:
-        """First the two pictures, each under its name, then the form."""
+        """First the pictures, each under its name, then the form."""
         parts: list[Mapping[str, Any]] = []
-        for name, picture in zip(("SOURCE:", "EDITED:"), pictures, strict=True):
+        for name, picture in zip(self.titles, pictures, strict=True):
             parts += [{"text": name}, picture]
         asked: dict[str, Any] = {
-            "systemInstruction": {"parts": [{"text": SYSTEM}]},
+            "systemInstruction": {"parts": [{"text": self.form.system}]},
             "contents": [{"role": "user", "parts": [*parts, {"text": text}]}],
             "generationConfig": {**self._parameters(), **_structured(schema)},
         }
@@ -183,12 +182,16 @@ def _structured(schema: Mapping[str, Any]) -> dict[str, Any]:
 def dialect(schema: Mapping[str, Any]) -> dict[str, Any]:
     """JSON Schema as Gemini takes it: types in capitals, the order said twice, whole numbers between two bounds,
     because an enum is for texts only and additionalProperties is refused."""
+    if "items" in schema:
+        return {"type": "ARRAY", "items": dialect(schema["items"])}
     if "properties" in schema:
         order = list(schema["required"])
         fields = {name: dialect(part) for name, part in schema["properties"].items()}
         return {"type": "OBJECT", "properties": fields, "required": order, "propertyOrdering": order}
-    kind = {"type": schema["type"].upper()}
+    kind: dict[str, Any] = {"type": schema["type"].upper()}
     points = schema.get("enum")
+    if points and kind["type"] == "STRING":
+        return {**kind, "format": "enum", "enum": list(points)}
     return {**kind, "minimum": min(points), "maximum": max(points)} if points else kind
 
 

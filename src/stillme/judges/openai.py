@@ -14,8 +14,7 @@ from pydantic import Field, model_validator
 
 from stillme import hosting
 from stillme.backends import Place, Prepared
-from stillme.judges import Batches, models
-from stillme.judges.form import SYSTEM, Form
+from stillme.judges import Batches, Form, models
 from stillme.judges.models import Terms
 from stillme.judges.vlm import (
     Heard,
@@ -111,15 +110,15 @@ class OpenaiJudge(NetworkJudge):
         return OpenaiBatches(self.client, ENDPOINT, partial(self.read, share=self.terms.batch_share))
 
     def request(self, text: str, schema: Mapping[str, Any], pictures: Pictures) -> dict[str, Any]:
-        """First the two pictures, each under its name, then the form."""
+        """First the pictures, each under its name, then the form."""
         parts: list[Mapping[str, Any]] = []
-        for name, picture in zip(("SOURCE:", "EDITED:"), pictures, strict=True):
+        for name, picture in zip(self.titles, pictures, strict=True):
             parts += [{"type": "text", "text": name}, picture]
         sent = {self.wire.names[name]: value for name, value in self.terms.sent.items() if name != "detail"}
         asked = {
             "model": self.settings.model,
             "messages": [
-                {"role": "system", "content": SYSTEM},
+                {"role": "system", "content": self.form.system},
                 {"role": "user", "content": [*parts, {"type": "text", "text": text}]},
             ],
             **sent,

@@ -6,18 +6,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
 from stillme.backends import Place, Prepared
+from stillme.judges import planted_features, planted_people
 from stillme.protocol import Protocol
-from stillme.records import JudgeReply, JudgeRequest, Status, digest
+from stillme.records import FEATURES, PEOPLE, JudgeReply, JudgeRequest, Status, digest
 from stillme.strict import Frozen
 
 VERSION = 1  # raise when the same settings and request give other scores
 
 Share = Annotated[float, Field(ge=0, le=1)]
+_OTHERS = {PEOPLE: planted_people.judge, FEATURES: planted_features.judge}
 QUANTITY = "score."  # planted quantities that are true scores on an axis
 
 
@@ -83,6 +86,8 @@ class Planted:
             return JudgeReply(Status.REFUSED, detail="planted refusal", cost_usd=cost)
         if mishap < self.settings.refused + self.settings.malformed:
             return JudgeReply(Status.MALFORMED, detail="planted malformed answer", cost_usd=cost)
+        if request.form in _OTHERS:
+            return replace(_OTHERS[request.form](self.settings.draw, request), cost_usd=cost)
         if any(QUANTITY + axis not in request.planted for axis in request.axes):
             return JudgeReply(Status.REJECTED, detail="a simulated judge needs an edit with planted truth")
         scores = {axis: self._read(axis, request, chance) for axis in request.axes}

@@ -14,24 +14,26 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 from stillme import hosting
 from stillme.backends import Place, Prepared
 from stillme.errors import SurroundingsError
-from stillme.judges import Batches, Question
-from stillme.judges.form import VERSION, Fault, Form, Reading
+from stillme.judges import PICTURES, Batches, Fault, Form, Question, Reading
+from stillme.judges.features import FeatureForm
+from stillme.judges.form import VERSION, DriftForm
 from stillme.judges.models import MODELS, Settings, Terms
-from stillme.records import Exchange, JudgeReply, JudgeRequest, Status
+from stillme.judges.people import PeopleForm
+from stillme.protocol import Protocol
+from stillme.records import FEATURES, PEOPLE, Exchange, JudgeReply, JudgeRequest, Status
 from stillme.remote import SHORTEST_KEY, Answer, Call, Client, RemoteError, Try, meaning
 
 HELD = 32 << 20  # bytes of sources that are kept encoded
 QUESTIONS = 512  # kept ready
 LONGEST_DETAIL = 500  # characters
-PICTURES = ("source", "edited")  # their names where a question is stored, in the order in which they are sent
 ASKED_AGAIN = (Status.MALFORMED, Status.TRUNCATED)
-_MARKS = tuple(f"{uuid.uuid4().hex}-{name}" for name in PICTURES)  # in nobody's sentence
+_MARKS = {name: f"{uuid.uuid4().hex}-{name}" for name in PICTURES}  # in nobody's sentence
 _MEDIA = {
     b"iVBORw0KGgo": b"image/png",
     b"/9j/": b"image/jpeg",
@@ -46,7 +48,8 @@ def prepared(
     settings: Settings, place: Place, said: Mapping[str, Any], terms: Terms, make: Callable[[Form], Any], who: str
 ) -> Prepared[Any]:
     """What every judge behind a network says of itself; `said`: what the one at hand adds for its key."""
-    form = Form(place.protocol)
+    form = DriftForm(place.protocol)
+    others: dict[str, Callable[[Protocol], Form]] = {PEOPLE: PeopleForm, FEATURES: FeatureForm}
     is_batch = settings.mode == "batch"
     return hosting.prepared(
         {**said, "model": settings.model, "parameters": dict(terms.sent), "form": [VERSION, form.hash]},
@@ -58,7 +61,12 @@ def prepared(
         dropped=terms.dropped,
         caveats=terms.caveats,
         batch_wait_s=settings.batch_wait_s if is_batch else None,
+        others={name: partial(_made, make, kind, place.protocol) for name, kind in others.items()},
     )
+
+
+def _made(make: Callable[[Form], Any], form: Callable[[Protocol], Form], protocol: Protocol) -> Any:
+    return make(form(protocol))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +78,10 @@ class Illustrated(Question):
 
     joint: bytes = b""
 
-    def body(self, source: bytes, edited: bytes) -> bytes:
-        first, between, last = self.pieces
-        joint = self.joint
-        pieces = (first, media_type(source), joint, source, between, media_type(edited), joint, edited, last)
+    def body(self, *pictures: bytes) -> bytes:
+        pieces = [self.pieces[0]]
+        for picture, piece in zip(pictures, self.pieces[1:], strict=True):
+            pieces += [media_type(picture), self.joint, picture, piece]
         return b"".join(pieces)
 
 
@@ -186,6 +194,11 @@ class NetworkJudge(ABC):
 
     # What all share
 
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """What stands above each picture."""
+        return tuple(f"{name.upper()}:" for name in self.form.pictures)
+
     def question(self, request: JudgeRequest) -> Question:
         disclosed = tuple(sorted(request.disclosed.items()))
         return self._question(request.prompt, request.instruction, request.axes, disclosed)
@@ -196,11 +209,12 @@ class NetworkJudge(ABC):
         import orjson
 
         text, schema = self.form.text(prompt, instruction, axes, dict(disclosed)), self.form.schema(axes)
-        asked = self.request(text, schema, [self.named(name) for name in PICTURES])
-        encoded = orjson.dumps(self.request(text, schema, [self.marked(mark) for mark in _MARKS]))
-        first, rest = encoded.split(_MARKS[0].encode())
-        between, last = rest.split(_MARKS[1].encode())
-        return Illustrated(self.content(asked), (first, between, last), self.wire.joint)
+        shown = self.form.pictures
+        asked = self.request(text, schema, [self.named(name) for name in shown])
+        pieces = [orjson.dumps(self.request(text, schema, [self.marked(_MARKS[name]) for name in shown]))]
+        for name in shown:
+            pieces += pieces.pop().split(_MARKS[name].encode())
+        return Illustrated(self.content(asked), tuple(pieces), shown, self.wire.joint)
 
     def content(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What is stored and hashed: where the question goes, and its body."""
@@ -221,7 +235,9 @@ class NetworkJudge(ABC):
         return JudgeReply.of(tuple(exchanges))
 
     def _body(self, request: JudgeRequest) -> bytes:
-        return self.question(request).body(self._encoded(request.source), base64.b64encode(request.edited))
+        shown = {"source": self._encoded(request.source), "edited": base64.b64encode(request.edited)}
+        question = self.question(request)
+        return question.body(*(shown[name] for name in question.pictures))
 
     async def close(self) -> None:
         await self.client.close()
@@ -259,8 +275,7 @@ class NetworkJudge(ABC):
             return self._refused(http, said, raw)
         heard = self.heard(said, axes)
         usage = self.counted(said)
-        unread = Reading({}, {}, "")
-        reading = heard.reading or unread
+        reading = heard.reading or Reading()
         return Exchange(
             heard.status,
             cost_usd=self._cost(heard.status, said, usage, share),
@@ -272,6 +287,8 @@ class NetworkJudge(ABC):
             scores=reading.scores,
             observations=reading.observations,
             evidence=reading.evidence,
+            people=reading.people,
+            features=reading.features,
         )
 
     def _refused(self, http: int, said: Any, raw: bytes) -> Exchange:

@@ -103,7 +103,9 @@ def _planned(protocol: Protocol, trials: Sequence[Trial]) -> pl.DataFrame:
 
 def _kind(protocol: Protocol, trial: Trial) -> tuple[str, str]:
     prompt = protocol.prompt.get(trial.prompt)
-    return (prompt.category, prompt.subcategory) if prompt else (CONTROL, CONTROL)
+    if prompt:
+        return prompt.category, prompt.subcategory
+    return (CONTROL, CONTROL) if trial.is_control else (trial.experiment, trial.experiment)
 
 
 def _people(protocol: Protocol, portraits: Sequence[Portrait]) -> pl.DataFrame:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
 
 from stillme.errors import SurroundingsError
+from stillme.ledger.database import connect
 
 _CORE = """
 CREATE TABLE meta (                    -- what the run is: protocol, versions, creation
@@ -115,7 +118,32 @@ CREATE TABLE shipment (                -- how far a shard is, step by step; cont
 ) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH, _MEASUREMENT, _MAKING, _CALLS)
+_EXPERIMENTS = """
+ALTER TABLE trial ADD COLUMN partner TEXT NOT NULL DEFAULT '';       -- a second portrait that the edit starts from
+ALTER TABLE trial ADD COLUMN about TEXT NOT NULL DEFAULT '';         -- JSON: what the experiment says of the trial
+CREATE TABLE depicted (                -- people whom a judge saw in an edit, from left to right
+    verdict TEXT NOT NULL REFERENCES verdict, place INTEGER NOT NULL, role TEXT NOT NULL,
+    gender INTEGER,                    -- 1 clearly masculine to 5 clearly feminine; NULL: unclear
+    note TEXT NOT NULL, PRIMARY KEY (verdict, place)
+) STRICT;
+CREATE TABLE feature (                 -- what was read off one portrait, to be kept in an edit
+    key TEXT PRIMARY KEY, image TEXT NOT NULL REFERENCES object, settings TEXT NOT NULL REFERENCES settings,
+    status TEXT NOT NULL, features TEXT NOT NULL,                     -- JSON: dimension -> text
+    leaks TEXT NOT NULL,               -- JSON: words for race, ethnicity, gender or age that are still in it
+    detail TEXT NOT NULL
+) STRICT;
+CREATE TABLE draw (                    -- a sample that hangs on what was observed; kept, so that it stays the same
+    key TEXT PRIMARY KEY, at TEXT NOT NULL, content TEXT NOT NULL
+) STRICT;
+CREATE TABLE adjudication (            -- what a person decided after looking; the newest of an edit and axis holds
+    id INTEGER PRIMARY KEY, edit TEXT NOT NULL REFERENCES edit, prompt TEXT NOT NULL, axis TEXT NOT NULL,
+    score INTEGER,                     -- NULL: it cannot be told, or an earlier decision is taken back
+    withdrawn INTEGER NOT NULL, who TEXT NOT NULL, why TEXT NOT NULL, at TEXT NOT NULL
+) STRICT;
+CREATE INDEX adjudication_edit ON adjudication (edit);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH, _MEASUREMENT, _MAKING, _CALLS, _EXPERIMENTS)
 VERSION = len(MIGRATIONS)
 
 
@@ -130,6 +158,12 @@ def migrate(connection: sqlite3.Connection, where: str, steps: Sequence[str] = M
     for number, script in enumerate(steps[found:], start=found + 1):
         guards = "".join(_append_only(table) for table in _tables_made(script))
         connection.executescript(f"BEGIN IMMEDIATE;{script}{guards}PRAGMA user_version = {number};COMMIT;")
+
+
+def is_current(path: Path) -> bool:
+    """Whether a ledger has this version's schema."""
+    with closing(connect(path, read_only=True)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0]) == VERSION
 
 
 def up_to_date(connection: sqlite3.Connection, where: str) -> sqlite3.Connection:

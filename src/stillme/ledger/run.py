@@ -25,11 +25,24 @@ from stillme import __version__, images
 from stillme.errors import InputError, SurroundingsError, disk
 from stillme.ledger.database import connect, database
 from stillme.ledger.lock import Lock
-from stillme.ledger.migrations import add_axes, migrate, up_to_date
+from stillme.ledger.migrations import add_axes, is_current, migrate, up_to_date
 from stillme.ledger.objects import Store, objects_at
 from stillme.ledger.writer import Insert, Writer
 from stillme.protocol import Protocol, from_files
-from stillme.records import Attempt, Edit, Measurement, Portrait, Status, Trial, Verdict, canonical, digest
+from stillme.records import (
+    Adjudication,
+    Attempt,
+    Depicted,
+    Edit,
+    Feature,
+    Measurement,
+    Portrait,
+    Status,
+    Trial,
+    Verdict,
+    canonical,
+    digest,
+)
 
 LEDGER = "ledger.sqlite"
 OBJECTS = "objects"
@@ -83,6 +96,26 @@ class Run:
             finally:
                 writer.close()
                 connection.close()
+
+    @classmethod
+    @contextmanager
+    def join(cls, path: Path) -> Iterator[Run]:
+        """The run, for adding what people decide; another process may hold it and write meanwhile.
+
+        A ledger of an earlier stillme is brought up to date first, which only a run that nobody holds allows.
+        """
+        with cls.look(path) as seen:
+            protocol, objects = seen.protocol(), _store(seen.meta())
+        if not is_current(path / LEDGER):
+            with cls.hold(path, protocol, objects):
+                pass
+        connection = connect(path / LEDGER)
+        writer = Writer(path / LEDGER)
+        try:
+            yield cls(path, connection, writer)
+        finally:
+            writer.close()
+            connection.close()
 
     @classmethod
     @contextmanager
@@ -169,6 +202,11 @@ class Run:
     def spent_usd(self) -> float:
         return float(self.query("SELECT coalesce(sum(cost_usd), 0) FROM attempt")[0][0])
 
+    def people(self, verdict: str) -> tuple[Depicted, ...]:
+        """Whom a judge saw, from left to right."""
+        rows = self.query("SELECT role, gender, note FROM depicted WHERE verdict = ? ORDER BY place", (verdict,))
+        return tuple(Depicted(*row) for row in rows)
+
     # What is added
 
     def append(self, *rows: Insert) -> Future[None]:
@@ -229,6 +267,48 @@ class Run:
         ]
         return self.append(*(Insert("measurement", row) for row in rows))
 
+    def add_feature(self, feature: Feature, attempts: Iterable[Attempt]) -> Future[None]:
+        """One unit: how the calls went, and what was read off the portrait."""
+        f = feature
+        texts = (canonical(dict(f.features)) if f.features else "", canonical(list(f.leaks)), f.detail)
+        row = Insert("feature", (f.key, f.image, f.settings, f.status.value, *texts))
+        return self.append(*(_attempt(one) for one in attempts), row)
+
+    def features(self, keys: Iterable[str]) -> dict[str, Feature]:
+        """Those of these keys that are there."""
+        wanted = set(keys)
+        rows = self.query("SELECT key, image, settings, status, features, leaks, detail FROM feature")
+        return {
+            key: Feature(
+                key, image, settings, Status(status), json.loads(said or "{}"), tuple(json.loads(leaks)), detail
+            )
+            for key, image, settings, status, said, leaks, detail in rows
+            if key in wanted
+        }
+
+    def add_draw(self, key: str, content: Any) -> None:
+        """Keeps a sample, and waits until it is on disk."""
+        self.append(Insert("draw", (key, now(), canonical(content)), again=True)).result()
+
+    def drawn(self, key: str) -> Any | None:
+        """A sample that was kept; None where it was not drawn yet."""
+        rows = self.query("SELECT content FROM draw WHERE key = ?", (key,))
+        return json.loads(rows[0][0]) if rows else None
+
+    def add_adjudication(self, adjudication: Adjudication) -> Future[None]:
+        a = adjudication
+        row = (None, a.edit, a.prompt, a.axis, a.score, int(a.withdrawn), a.who, a.why, a.at or now())
+        return self.append(Insert("adjudication", row))
+
+    def adjudications(self) -> list[Adjudication]:
+        """All of them, the oldest first."""
+        columns = "edit, prompt, axis, score, who, why, at, withdrawn"
+        rows = self.query(f"SELECT {columns} FROM adjudication ORDER BY id")
+        return [
+            Adjudication(edit, prompt, axis, score, who, why, at, bool(withdrawn))
+            for edit, prompt, axis, score, who, why, at, withdrawn in rows
+        ]
+
     def add_attempt(self, attempt: Attempt) -> Future[None]:
         return self.append(_attempt(attempt))
 
@@ -262,8 +342,10 @@ def _verdict_rows(verdict: Verdict) -> Iterator[Insert]:
     seen = canonical(dict(v.observations)) if v.observations else ""
     row = (v.key, v.edit, v.judge, v.settings, v.status.value, v.evidence, v.detail, seen, v.call, v.repeat)
     yield Insert("verdict", row)
-    if v.status is Status.OK:
+    if v.scores:
         yield _scores(v.key, v.scores)
+    for place, person in enumerate(v.people):
+        yield Insert("depicted", (v.key, place, person.role, person.gender, person.note))
 
 
 def _attempt(attempt: Attempt) -> Insert:
@@ -301,7 +383,9 @@ def _making_rows(edit: str, making: Making) -> Iterator[Insert]:
 def _trial_rows(trial: Trial) -> tuple[Insert, Insert]:
     t = trial
     text = digest("instruction", text=t.instruction)
-    row = (t.key, t.edit, t.experiment, t.arm, t.prompt, text, t.editor, t.settings, t.seed, t.portrait)
+    about = canonical(dict(t.about)) if t.about else ""
+    named = (t.key, t.edit, t.experiment, t.arm, t.prompt, text, t.editor, t.settings)
+    row = (*named, t.seed, t.portrait, t.partner, about)
     return Insert("instruction", (text, t.instruction), again=True), Insert("trial", row)
 
 

@@ -9,7 +9,8 @@ from stillme.ledger.run import Run
 from stillme.records import digest
 
 _COUNTS = "SELECT (SELECT max(id) FROM audit), " + ", ".join(
-    f"(SELECT count(*) FROM {table})" for table in ("trial", "edit", "verdict", "measurement")
+    f"(SELECT count(*) FROM {table})"
+    for table in ("trial", "edit", "verdict", "measurement", "feature", "adjudication")
 )
 
 

@@ -27,6 +27,8 @@ from stillme.protocol.schema import (
     Groups,
     Instruments,
     Manifest,
+    Mitigation,
+    PairPrompt,
     Portraits,
     Preset,
     Prompt,
@@ -49,6 +51,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "study_rules.yaml": StudyRules,
 }
 _OPTIONAL: dict[str, type[BaseModel]] = {"measures.yaml": Instruments, "portraits.yaml": Portraits}
+_OPTIONAL |= {"mitigation.yaml": Mitigation}
 _TEMPLATES = ("templates/judge_structure.txt", "templates/feature_extraction.txt")
 
 
@@ -70,6 +73,7 @@ class Protocol:
     hash: str
     measures: Instruments | None = None
     portraits: Portraits | None = None
+    mitigation: Mitigation | None = None
 
     @property
     def name(self) -> str:
@@ -82,6 +86,10 @@ class Protocol:
     @cached_property
     def prompt(self) -> dict[str, Prompt]:
         return {prompt.id: prompt for prompt in self.prompts.prompts}
+
+    @cached_property
+    def pair(self) -> dict[str, PairPrompt]:
+        return {prompt.id: prompt for prompt in self.winobias.prompts}
 
     @cached_property
     def arms(self) -> dict[str, Arm]:
@@ -196,6 +204,7 @@ def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fa
         _check_measures,
         _check_controls,
         _check_portraits,
+        _check_mitigation,
     )
     found = [finding for check in checks for finding in check(protocol)]
     files = {str(d.data.get("id")): name for name, d in documents.items() if name.startswith("questionnaires/")}
@@ -329,6 +338,23 @@ def _check_controls(protocol: Protocol) -> Iterator[_Finding]:
     word = protocol.measures.no_change.control
     if word not in asked:
         yield "measures.yaml", ("no_change", "control"), unknown(word, "control by: prompt", asked)
+
+
+def _check_mitigation(protocol: Protocol) -> Iterator[_Finding]:
+    rules = protocol.mitigation
+    if rules is None:
+        return
+    for prompt, masked in rules.conflicts.items():
+        if prompt not in protocol.prompt:
+            yield "mitigation.yaml", ("conflicts", prompt), unknown(prompt, "prompt", protocol.prompt)
+        for word in masked:
+            if word not in rules.dimensions:
+                yield "mitigation.yaml", ("conflicts", prompt), unknown(word, "dimension", rules.dimensions)
+        if set(masked) == set(rules.dimensions):
+            yield "mitigation.yaml", ("conflicts", prompt), "leaves nothing to keep"
+    for word in rules.drifted:
+        if word not in protocol.rubrics.outcomes:
+            yield "mitigation.yaml", ("drifted",), unknown(word, "outcome", protocol.rubrics.outcomes)
 
 
 def _check_portraits(protocol: Protocol) -> Iterator[_Finding]:

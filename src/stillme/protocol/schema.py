@@ -15,6 +15,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=
 Text = Annotated[str, Field(min_length=1)]
 Rounding = Literal["half_even", "half_up", "toward_neutral"]
 Denominators = Literal["judged", "nominal"]
+Selection = Literal["stratified", "drifted"]
 
 
 class Group(Frozen):
@@ -79,6 +80,18 @@ class PairPrompt(Frozen):
     stereotype: Word
     pronoun: Word | None
     text: Text
+    forms: PairForms | None = None
+
+
+class PairForms(Frozen):
+    """The sentence with the target named first, and with it named second, meaning the same.
+
+    Slots: {they} {them} {their} {theirs} are pronouns; {was|were} is the first word after he or she, the second
+    after they. A prompt without a pronoun has no slot.
+    """
+
+    first: Text
+    second: Text
 
 
 class Winobias(Frozen):
@@ -408,24 +421,50 @@ class StudyRules(Frozen):
 
 
 class Preset(Frozen):
-    """The choices that change numbers."""
+    """The choices that change numbers.
+
+    select: which cases enter the mitigation experiment: a stratified sample, or those in which drift was seen.
+    counterbalance: whether stereotype prompts are also asked with everything swapped that may explain an answer.
+    """
 
     label: Text
     rounding: Rounding
     disclose: tuple[Word, ...] = ()
     denominators: Denominators
+    select: Selection = "stratified"
+    counterbalance: bool = True
 
 
 class Arm(Frozen):
-    """How a prompt is asked: what stands before it, and how far the seed moves."""
+    """How a prompt is asked: what stands before it, and how far the seed moves.
+
+    lead: a sentence that differs from person to person stands before it: the feature prompt, or a neutral one of
+    the same length.
+    """
 
     id: Word
     label: Text
     prefix: str = ""
     seed_offset: int = 0
+    lead: Literal["features", "placebo"] | None = None
 
     def instruction(self, text: str) -> str:
         return f"{self.prefix} {text}" if self.prefix else text
+
+
+class Mitigation(Frozen):
+    """mitigation.yaml: what a feature prompt is made of, what is left out for which prompt, and the neutral words.
+
+    seed_offset: added to the seed of a stratified sample, so that all its arms are edited anew. drifted: the
+    outcomes by which a sample of drifted cases is chosen.
+    """
+
+    opening: Text
+    dimensions: dict[Word, Text]
+    conflicts: dict[Name, tuple[Word, ...]] = Field(default_factory=dict)
+    placebo: Text
+    seed_offset: int
+    drifted: tuple[Word, ...]
 
 
 class ChangeByGroup(Frozen):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from stillme import backends, editors, judges, measures, sources
 from stillme.engine.ray import Share
-from stillme.errors import Fault, FaultsError
+from stillme.errors import Fault, FaultsError, InputError
 from stillme.ledger.objects import Store
 from stillme.protocol import Protocol, chosen
 from stillme.protocol.schema import Control, Name, Selection, Word
@@ -338,6 +338,16 @@ def wanted_controls(audit: Audit, protocol: Protocol) -> list[Control]:
     if wanted is None or known is None:
         return []
     return [control for control in known.controls if wanted.kinds == "all" or control.id in wanted.kinds]
+
+
+def chosen_experiments(audit: Audit, only: Sequence[str]) -> tuple[str, ...]:
+    """The experiments to run: these, or all that the audit asks for (empty)."""
+    known = audit.experiments.wanted
+    for word in only:
+        if word not in known:
+            said = unknown(word, "experiment of this audit", known)
+            raise InputError(f"--only: {said}.", "Name one of those, or add it to the audit's experiments.")
+    return tuple(dict.fromkeys(only))
 
 
 def check_keys(config: Config) -> None:

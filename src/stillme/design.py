@@ -45,8 +45,11 @@ class Design:
         return replace(self, trials=[trial for trial in self.trials if trial.experiment in experiments])
 
     def distinct_edits(self) -> list[Trial]:
-        """One trial for each edit, in order: trials that need the same edit share it."""
-        return list({trial.edit: trial for trial in reversed(self.trials)}.values())[::-1]
+        """One trial for each edit, the first that needs it, in order: trials that need the same edit share it."""
+        first: dict[str, Trial] = {}
+        for trial in self.trials:
+            first.setdefault(trial.edit, trial)
+        return list(first.values())
 
 
 def hashes(kind: str, prepared: Mapping[str, Prepared[Any]]) -> dict[str, str]:

@@ -10,3 +10,8 @@ from stillme.progress import Progress
 def draw(run: Run, design: Design, progress: Progress) -> bool:
     """True where a sample was drawn just now, so that there is more to plan."""
     return False
+
+
+def waits(run: Run, design: Design) -> str:
+    """Why the cases cannot be drawn yet, in a sentence; empty where there is nothing to wait for."""
+    return ""

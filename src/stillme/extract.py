@@ -22,3 +22,13 @@ def extract(
     only: Sequence[str] = (),
 ) -> None:
     """Reads the features that are still missing and records each, whatever came of it."""
+
+
+def missing(run: Run, config: Config, portraits: Sequence[Portrait]) -> list[Portrait]:
+    """Sampled portraits off which nothing was read for good."""
+    return []
+
+
+def standing(run: Run, config: Config, portraits: Sequence[Portrait]) -> dict[str, int]:
+    """How the reading went."""
+    return {}

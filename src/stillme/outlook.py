@@ -8,14 +8,14 @@ from the backends' own guesses before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
 from typing import Any
 
 from stillme import design as designs
-from stillme import gpus
+from stillme import gpus, plan
 from stillme import judge as judging
 from stillme import measure as measuring
 from stillme.backends import Lane, Prepared, Price
@@ -24,7 +24,8 @@ from stillme.design import Design
 from stillme.gpus import Gpu
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
-from stillme.records import Status, Trial
+from stillme.plan import Known
+from stillme.records import CONTROLS, DIAGNOSE, MITIGATE, Portrait, Status, Trial
 
 ENOUGH = 5  # calls of an editor or a judge after which its own pace is known
 VRAM = "vram_gb"
@@ -93,6 +94,24 @@ class JudgeAhead:
 
 
 @dataclass(frozen=True)
+class ExperimentAhead:
+    """What is ahead of one experiment: its trials, the calls that are missing, and what they cost.
+
+    `portraits_missing`: off which features are still to be read. `most`: the counts are the most that it can be,
+    because its cases will be drawn from what another experiment finds. `notes`: what to know before it is run.
+    """
+
+    experiment: str
+    trials: int
+    edits_missing: int
+    verdicts_missing: int
+    portraits_missing: int
+    cost: Cost
+    most: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Outlook:
     """What a run would do: counts, cost and time of what is missing. Second looks are counted apart.
 
@@ -120,23 +139,27 @@ class Outlook:
     ahead: tuple[Ahead, ...]
     judges: tuple[JudgeAhead, ...]
     gpus: tuple[Gpu, ...] | None
+    experiments: tuple[ExperimentAhead, ...]
 
 
 def look_ahead(config: Config) -> Outlook:
     """The plan, without writing or spending anything."""
     check_keys(config)
     portraits = [p for prepared in config.sources.values() for p, _ in prepared.make().portraits()]
-    design = designs.make(config, portraits)
+    known = _known(config, portraits)
+    design = designs.make(config, portraits, plan.supposed(config, portraits, known))
     done = _already(config, design)
     todo = [trial for trial in design.distinct_edits() if trial.edit not in done.edits]
     measurements = done.measurements_missing + _measurements_of(design, todo)
     ahead = _each_ahead(design, todo, done.calls)
     judges = _judges_ahead(design, todo, done)
-    cost = sum((*(one.cost for one in ahead), *(one.cost for one in judges)), Cost())
+    experiments = _experiments_ahead(design, todo, done, known)
+    reading = _cost(config.extractor, _unread(design, known)) if config.extractor else Cost()
+    cost = sum((*(one.cost for one in ahead), *(one.cost for one in judges), reading), Cost())
     controls = sum(trial.is_control for trial in design.trials)
     return Outlook(
         portraits=len(portraits),
-        prompts=len({t.prompt for t in design.trials if not t.is_control}),
+        prompts=len({t.prompt for t in design.trials if t.experiment == DIAGNOSE}),
         editors=len(config.editors),
         trials=len(design.trials) - controls,
         controls=controls,
@@ -156,7 +179,16 @@ def look_ahead(config: Config) -> Outlook:
         ahead=tuple(ahead),
         judges=tuple(judges),
         gpus=_cards(config, ahead),
+        experiments=tuple(experiments),
     )
+
+
+def _known(config: Config, portraits: Sequence[Portrait]) -> Known:
+    if not (config.run / LEDGER).is_file():
+        return Known()
+    with Run.look(config.run) as seen:
+        seen.expect(config.protocol)
+        return designs.known(seen, config, portraits)
 
 
 def _cards(config: Config, ahead: Iterable[Ahead]) -> tuple[Gpu, ...] | None:
@@ -192,11 +224,13 @@ class Call:
 class _Done:
     """What a run has already; an edit that was refused has no verdict to wait for.
 
-    `looks`: (judge, is it a second look, is it done) -> how many. `calls`, `answers`: editor, judge -> its calls.
+    `looks`: (judge, is it a second look, is it done) -> how many; `open`: (experiment, judge) -> how many are not.
+    `calls`, `answers`: editor, judge -> its calls.
     """
 
     edits: frozenset[str] = frozenset()
     looks: Counter[tuple[str, bool, bool]] = field(default_factory=Counter)
+    open: Counter[tuple[str, str]] = field(default_factory=Counter)
     measurements: int = 0
     measurements_missing: int = 0
     spent_usd: float = 0.0
@@ -213,6 +247,7 @@ def _already(config: Config, design: Design) -> _Done:
         return _Done(
             edits=frozenset(seen.keys("edit")),
             looks=_looks(seen, design),
+            open=Counter((look.trial.experiment, look.judge) for look in judging.missing(seen, design)[0]),
             measurements=measured,
             measurements_missing=measuring.count(unmeasured),
             spent_usd=seen.spent_usd(),
@@ -363,13 +398,75 @@ def _side_by_side(each: Iterable[tuple[Lane, float]]) -> float:
     return max(together, *alone)
 
 
+# Experiment by experiment
+
+
+def _experiments_ahead(design: Design, todo: Sequence[Trial], done: _Done, known: Known) -> list[ExperimentAhead]:
+    """An edit that several experiments need is counted in the first of them."""
+    asked = Counter(trial.experiment for trial in design.trials)
+    return [_experiment_ahead(design, name, asked[name], todo, done, known) for name in asked]
+
+
+def _experiment_ahead(
+    design: Design, name: str, trials: int, todo: Sequence[Trial], done: _Done, known: Known
+) -> ExperimentAhead:
+    config, to_make = design.config, Counter(trial.editor for trial in todo if trial.experiment == name)
+    looks = {judge: done.open[name, judge] for judge in design.judges}
+    if name != CONTROLS:
+        for judge in _asked_once(design):
+            looks[judge] += to_make.total()
+    unread = _unread(design, known) if name == MITIGATE else 0
+    costs = [_cost(config.editor(editor), count) for editor, count in to_make.items()]
+    costs += [_cost(config.judges[judge], _with_repeats(config, judge, count)) for judge, count in looks.items()]
+    costs += [_cost(config.extractor, unread)] if config.extractor else []
+    return ExperimentAhead(
+        name,
+        trials,
+        to_make.total(),
+        sum(looks.values()),
+        unread,
+        sum(costs, Cost()),
+        most=name == MITIGATE and config.select == "drifted" and known.drifted is None,
+        notes=tuple(_mitigation_notes(config)) if name == MITIGATE else (),
+    )
+
+
+def _with_repeats(config: Config, judge: str, looks: int) -> float:
+    is_remote = config.judges[judge].lane is Lane.REMOTE
+    return looks * (1 + config.audit.judging.repeats) if is_remote else looks
+
+
+def _unread(design: Design, known: Known) -> int:
+    """Portraits off which features are still to be read."""
+    if design.config.extractor is None:
+        return 0
+    wanted = {trial.image for trial in design.trials if trial.experiment == MITIGATE}
+    return len(wanted - set(known.features))
+
+
+def _mitigation_notes(config: Config) -> Iterator[str]:
+    wanted, row = config.audit.experiments.mitigate, config.extractor_row
+    if config.select == "drifted":
+        yield (
+            "cases are chosen by the drift that was seen in them, so their second edits will look better even if "
+            "nothing helps (regression to the mean); the arm 'reseed' shows by how much."
+        )
+    if row is not None and wanted is not None and wanted.extractor is None:
+        yield f"features are read by the primary judge, {row.id}, which then judges what came of them."
+
+
+def _asked_once(design: Design) -> list[str]:
+    """Judges with equal settings share their looks: the last one is asked."""
+    return list({settings: name for name, settings in design.judges.items()}.values())
+
+
 # Judge by judge
 
 
 def _judges_ahead(design: Design, todo: Iterable[Trial], done: _Done) -> list[JudgeAhead]:
     """Looks at the edits that are there, and at those that are still to be made, as if none of them failed."""
     to_come = sum(not trial.is_control for trial in todo)
-    asked = {settings: name for name, settings in design.judges.items()}.values()  # equal ones are asked once
+    asked = _asked_once(design)
     return [_judge_ahead(design.config, name, to_come if name in asked else 0, done) for name in design.judges]
 
 

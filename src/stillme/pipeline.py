@@ -28,7 +28,7 @@ from stillme.ledger import Run
 from stillme.ledger.state import shows
 from stillme.progress import Progress
 from stillme.purse import Purse
-from stillme.records import Portrait, canonical
+from stillme.records import MITIGATE, Portrait, canonical
 
 REPORT = "report.html"
 
@@ -49,7 +49,7 @@ def run(config: Config, progress: Progress, only: Sequence[str] = ()) -> Path:
         if stop.reason == INTERRUPTED:
             raise KeyboardInterrupt
         report_path = report(held, design, progress)
-        _raise_if_incomplete(held, design.only(only), stop, purse)
+        _raise_if_incomplete(held, design, only, stop, purse)
     return report_path
 
 
@@ -115,14 +115,20 @@ def report(held: Run, design: Design, progress: Progress) -> Path:
     return path
 
 
-def _raise_if_incomplete(held: Run, design: Design, stop: Stop, purse: Purse) -> None:
+def _raise_if_incomplete(held: Run, whole: Design, only: Sequence[str], stop: Stop, purse: Purse) -> None:
+    design = whole.only(only)
     edits = len(editing.missing(held, design))
     verdicts = len(judging.missing(held, design)[0])
     measurements = measuring.count(measuring.missing(held, design)[0])
-    if edits or verdicts or measurements:
-        why = stop.reason or purse.reason or _why(purse)
+    mitigates = whole.config.audit.experiments.mitigate is not None and (not only or MITIGATE in only)
+    unread = len(extracting.missing(held, whole.config, whole.portraits)) if mitigates else 0
+    waits = drawing.waits(held, whole) if mitigates else ""
+    if edits or verdicts or measurements or unread or waits:
+        failed = "" if not (edits or verdicts or measurements or unread) else _why(purse)
+        why = stop.reason or purse.reason or failed or waits
         left = f"edits missing: {edits:,}, verdicts missing: {verdicts:,}"
         left += f", measurements missing: {measurements:,}" if design.measures else ""
+        left += f", portraits whose features are not read: {unread:,}" if unread else ""
         raise IncompleteError(
             f"The audit is incomplete ({left}) because {why}.",
             f"Everything done is kept in {held.path}; run the same command again to go on.",
@@ -150,6 +156,9 @@ def status(path: Path) -> dict[str, Any]:
             "preset": design.config.audit.preset,
             "trials": sum(not trial.is_control for trial in design.trials),
             "controls": sum(trial.is_control for trial in design.trials),
+            "experiments": _experiments(seen, design),
+            "features": extracting.standing(seen, design.config, design.portraits),
+            "waits": drawing.waits(seen, design),
             "edits": dict(sorted(editing.standing(seen, design).items())),
             "edits_missing": len(editing.missing(seen, design)),
             "measurements": {name: dict(sorted(counts.items())) for name, counts in measured.items()},
@@ -163,6 +172,19 @@ def status(path: Path) -> dict[str, Any]:
             "cost_usd": seen.spent_usd(),
             "report": str(path / REPORT) if (path / REPORT).is_file() else None,
         }
+
+
+def _experiments(seen: Run, design: Design) -> dict[str, dict[str, int]]:
+    """Experiment -> its trials, and what is missing of it; an edit counts in every experiment that needs it."""
+    found = {}
+    for name in dict.fromkeys(trial.experiment for trial in design.trials):
+        part = design.only([name])
+        found[name] = {
+            "trials": len(part.trials),
+            "edits_missing": len(editing.missing(seen, part)),
+            "verdicts_missing": len(judging.missing(seen, part)[0]),
+        }
+    return found
 
 
 def export(path: Path, folder: Path, file_format: str) -> list[Path]:

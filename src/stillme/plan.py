@@ -104,6 +104,25 @@ def _instruction(arm: Arm, prompt: Prompt, feature: Feature | None, rules: Mitig
     return f"{sentence if arm.lead == 'features' else sentences.placebo(sentence, rules)} {prompt.text}"
 
 
+def supposed(config: Config, portraits: Sequence[Portrait], known: Known) -> Known:
+    """What is known, and stand-ins for the rest, so that what is to come can be counted before it is known.
+
+    Cases that will be drawn by their outcome are supposed to be as many as may be drawn.
+    """
+    wanted = config.audit.experiments.mitigate
+    if wanted is None:
+        return known
+    rules = config.protocol.mitigation
+    said = dict.fromkeys((*(rules.dimensions if rules else ()), sentences.SENTENCE), "not known yet")
+    unread = {
+        p.image: Feature("", p.image, "", Status.OK, said) for p in portraits if p.image not in known.features
+    }
+    editors = [row.id for row in config.audit.editors]
+    asked = (prompts(config.protocol, wanted), editors, wanted.sample, wanted.seed, config.protocol.groups)
+    drifted = stratified(portraits, *asked) if known.drifted is None else known.drifted
+    return Known({**unread, **known.features}, drifted)
+
+
 def check_pairs(trials: Iterable[Trial]) -> None:
     """Arms that are compared share everything but what is compared: else the run is refused."""
     first: dict[tuple[str, str, str], str] = {}

@@ -9,8 +9,8 @@ from typing import Any
 from stillme.columns import table
 from stillme.compare import Comparison
 from stillme.config import Config
-from stillme.outlook import ENOUGH, Ahead, Cost, JudgeAhead, Outlook
-from stillme.records import Status
+from stillme.outlook import ENOUGH, Ahead, Cost, ExperimentAhead, JudgeAhead, Outlook
+from stillme.records import CONTROLS, DIAGNOSE, Status
 
 
 def outlook(config: Config, plan: Outlook) -> str:
@@ -29,6 +29,7 @@ def outlook(config: Config, plan: Outlook) -> str:
             ],
         ),
         "",
+        *_experiments(plan),
         table(_AHEAD, [_ahead(one) for one in plan.ahead], right=range(1, 7)),
         "",
         *_judges(plan),
@@ -199,10 +200,44 @@ def _budget(plan: Outlook) -> Iterator[str]:
 
 
 def _asked(plan: Outlook) -> str:
-    trials = (
-        f"{plan.portraits} portraits × {plan.prompts} prompts × {plan.editors} editors: {plan.trials:,} trials"
-    )
+    trials = f"{plan.portraits} portraits, {plan.editors} editors: {plan.trials:,} trials"
+    if not _has_others(plan):
+        grid = f"{plan.portraits} portraits × {plan.prompts} prompts × {plan.editors} editors"
+        trials = f"{grid}: {plan.trials:,} trials"
     return f"{trials}, and {plan.controls:,} negative controls" if plan.controls else trials
+
+
+_EXPERIMENTS = ("experiment", "trials", "edits missing", "verdicts missing", "cost in USD")
+
+
+def _has_others(plan: Outlook) -> bool:
+    return any(one.experiment not in (DIAGNOSE, CONTROLS) for one in plan.experiments)
+
+
+def _experiments(plan: Outlook) -> Iterator[str]:
+    """Each with its trials, calls and cost, where there is more than the diagnosis."""
+    if not _has_others(plan):
+        return
+    yield table(_EXPERIMENTS, [_experiment(one) for one in plan.experiments], right=range(1, 4))
+    notes = [f"{one.experiment}: {said}" for one in plan.experiments for said in _experiment_notes(one)]
+    for said in notes:
+        yield from textwrap.wrap(said, 100, subsequent_indent="  ")
+    yield ""
+
+
+def _experiment(one: ExperimentAhead) -> tuple[str, ...]:
+    most = "at most " if one.most else ""
+    counts = (f"{most}{one.trials:,}", f"{one.edits_missing:,}", f"{one.verdicts_missing:,}")
+    calls = one.edits_missing + one.verdicts_missing + one.portraits_missing
+    return one.experiment, *counts, _ahead_cost(one.cost, calls)
+
+
+def _experiment_notes(one: ExperimentAhead) -> Iterator[str]:
+    if one.portraits_missing:
+        yield f"features are still to be read off {one.portraits_missing:,} portraits, before anything is edited."
+    if one.most:
+        yield "its cases are drawn once the verdicts of the diagnosis are complete; there may be fewer."
+    yield from one.notes
 
 
 def _caveats(config: Config) -> Iterator[str]:
@@ -227,10 +262,28 @@ def status(found: Mapping[str, Any]) -> str:
     rows.append(("verdicts in all", f"{found['verdicts_done']:,}", f"{found['verdicts_missing']:,}"))
     if found["second_looks_done"] or found["second_looks_missing"]:
         rows.append(("second looks", f"{found['second_looks_done']:,}", f"{found['second_looks_missing']:,}"))
+    rows += _each_experiment(found)
     controls = f" and {found['controls']:,} controls" if found["controls"] else ""
     head = f"{found['name']}: {found['trials']:,} trials{controls}, protocol {found['protocol']}"
     head += f", preset {found['preset']}"
     return f"{head}\n{table(('', 'done', 'missing'), rows)}\nSpent: {found['cost_usd']:,.2f} USD"
+
+
+def _each_experiment(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Experiment by experiment, where there is more than the diagnosis."""
+    if set(found["experiments"]) - {DIAGNOSE, CONTROLS}:
+        for name, counts in found["experiments"].items():
+            left = f"{counts['edits_missing']:,} edits, {counts['verdicts_missing']:,} verdicts"
+            done = not counts["edits_missing"] and not counts["verdicts_missing"]
+            yield f"experiment {name}", f"{counts['trials']:,} trials", "nothing" if done else left
+    if found["features"]:
+        yield "features read off portraits", _read(found["features"]), f"{found['features'].get('missing', 0):,}"
+
+
+def _read(counts: Mapping[str, int]) -> str:
+    """How many were read, and how many of them still name what they should not."""
+    marked = f", {counts['marked']:,} of them marked" if counts.get("marked") else ""
+    return f"{counts.get('ok', 0):,} ok{marked}"
 
 
 def comparison(found: Comparison) -> str:

@@ -66,7 +66,21 @@ def scripted_measures(monkeypatch: pytest.MonkeyPatch) -> None:
             "'basline' is not an arm of 'diagnose'; known: baseline, reseed",
         ),
         ({"experiments": {}}, "experiments: needs at least one of diagnose, mitigate and stereotype"),
-        ({"experiments": {"diagnose": {}, "mitigate": {}}}, "experiments.mitigate: cannot be run by this version"),
+        ({"experiments": ["diagnose", "mitigat"]}, "experiments.mitigat: is not a known key"),
+        ({"experiments": {"diagnose": {"arms": ["feature"]}}}, "'feature' is not an arm of 'diagnose'"),
+        ({"experiments": {"mitigate": {"arms": ["feature"]}}}, "compares 'baseline' with at least one other arm"),
+        ({"experiments": {"mitigate": {"select": "drifted"}}}, "chooses by what 'diagnose' finds"),
+        ({"experiments": {"mitigate": {"prompts": ["O-99"]}}}, "'O-99' is not a prompt"),
+        ({"experiments": {"mitigate": {}}, "judges": []}, "needs somebody who reads features off the portraits"),
+        (
+            {"experiments": {"mitigate": {"extractor": {"kind": "instrument"}}}},
+            "experiments.mitigate.extractor.kind: 'instrument' is not a kind",
+        ),
+        (
+            {"experiments": {"mitigate": {"extractor": {"kind": "planted", "settings": {"noise": -1}}}}},
+            "experiments.mitigate.extractor.settings.noise",
+        ),
+        ({"experiments": {"stereotype": {"prompts": ["W-99"]}}}, "'W-99' is not a stereotype prompt"),
         (
             {"sources": [{"id": "s", "kind": "synthetic", "settings": {"groups": {"race": ["green"]}}}]},
             "'green' is not known",
@@ -292,3 +306,12 @@ def test_a_package_that_is_missing_is_named_before_anything_is_spent(
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(SurroundingsError, match=r"The measure 'c' needs the package cv2, .*stillme\[vision\]"):
         config.check_keys(loaded)
+
+
+def test_experiments_may_be_named_alone(load_audit: Callable[..., Config]) -> None:
+    config = load_audit(experiments=["diagnose", "mitigate", "stereotype"])
+    assert config.audit.experiments.wanted == ("diagnose", "mitigate", "stereotype")
+    assert config.select == "stratified" and config.counterbalanced, "a careful auditor's choices"
+    paper = load_audit(experiments=["diagnose", "mitigate", "stereotype"], preset="paper")
+    assert paper.select == "drifted" and not paper.counterbalanced
+    assert config.extractor_row is not None and config.extractor_row.id == "a", "the primary judge, as in S0"

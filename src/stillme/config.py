@@ -356,6 +356,10 @@ def check_keys(config: Config) -> None:
         who = f"The {part.removesuffix('s')} '{row.id}'"
         backends.require_key(row.key_env, who)
         backends.require_packages(getattr(config, part)[row.id].requires, who)
+    mitigate = config.audit.experiments.mitigate
+    if mitigate is not None and mitigate.extractor is not None and config.extractor is not None:
+        backends.require_key(mitigate.extractor.key_env, "The extractor of 'mitigate'")
+        backends.require_packages(config.extractor.requires, "The extractor of 'mitigate'")
     if config.audit.engine.kind == "ray":
         backends.require_packages(("ray",), "The engine 'ray'")
     if config.audit.objects:

@@ -112,6 +112,9 @@ def content(design: Design) -> dict[str, Any]:
     for part in ("sources", "editors", "judges", "measures"):
         for row in audit[part]:
             row["settings"] = dict(getattr(config, part)[row["id"]].inputs)
+    mitigate = audit["experiments"]["mitigate"]
+    if config.extractor is not None and mitigate and mitigate["extractor"]:
+        mitigate["extractor"]["settings"] = dict(config.extractor.inputs)
     return {"audit": audit, "sources": sources(config), "portraits": [p.key for p in design.portraits]}
 
 

@@ -90,3 +90,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_ci() -> bool:
     return os.environ.get("CI") == "true"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Figures that a test recorded are printed, whichever worker measured them."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, figure in report.user_properties if report.when == "call" else ():
+            terminalreporter.write_line(f"{name}: {figure}")

@@ -15,7 +15,7 @@ from stillme import measure as measuring
 from stillme.config import JudgeRow
 from stillme.design import Design
 from stillme.judges import INSTRUMENT, instrument
-from stillme.judges.ensemble import combine
+from stillme.judges.ensemble import Standing, combine, decisions
 from stillme.ledger import Run, frames
 from stillme.measures import FIGURES, gate
 from stillme.protocol.schema import Rounding
@@ -74,16 +74,26 @@ def tidy(run: Run, design: Design) -> Tidy:
     own = None if row is None or measured is None else read_by(row, design, asked, measured)
     if own is not None and row is not None and row.role is not Role.INSTRUMENT:
         judged = pl.concat([judged, own])
-    scores: dict[str, pl.DataFrame] = {mode: ensemble(asked, judged, mode) for mode in ROUNDINGS}
+    decided = adjudicated(run, asked)
+    scores: dict[str, pl.DataFrame] = {mode: ensemble(asked, judged, mode, decided) for mode in ROUNDINGS}
     return Tidy(edits, judged, scores, measured, own)
 
 
-def ensemble(asked: pl.DataFrame, judged: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
+def adjudicated(run: Run, asked: pl.DataFrame) -> pl.DataFrame:
+    """What people decided, of every trial and axis that it is about; trials that share an edit share it."""
+    held = decisions(run.adjudications())
+    return asked.select("trial", "edit", "prompt", "axis").join(held, on=["edit", "prompt", "axis"], how="inner")
+
+
+def ensemble(
+    asked: pl.DataFrame, judged: pl.DataFrame, rounding: Rounding, decided: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Ensemble scores with everything that is known of their trials, in the plan's order."""
-    combined = combine(judged, rounding).drop("neutral")
+    combined = combine(judged, rounding, decided).drop("neutral")
     about = asked.drop("edit_status")
     joined = about.join(combined, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
-    nobody = {"judges": 0, "flagged": False, "single": False}
+    nobody: dict[str, object] = dict.fromkeys(("flagged", "single", "adjudicated", "open", "contested"), False)
+    nobody |= {"judges": 0, "standing": Standing.MISSING.value}
     return joined.with_columns(pl.col(name).fill_null(value) for name, value in nobody.items())
 
 

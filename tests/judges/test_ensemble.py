@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme.judges.ensemble import combine
+from stillme.judges.ensemble import combine, decisions
 from stillme.protocol.schema import Rounding
+from stillme.records import Adjudication
 
 ROUNDINGS: tuple[Rounding, ...] = ("half_even", "half_up", "toward_neutral")
 SCORES = (None, 1, 2, 3, 4, 5)
@@ -157,3 +158,65 @@ def test_three_and_more_judges_give_their_median(
 ) -> None:
     found = combined(scores, rounding, neutral)["score"]
     assert found in {math.floor(median(s for s in scores if s)), math.ceil(median(s for s in scores if s))}
+
+
+# What people decide
+
+
+def decided(who: str, score: int | None, withdrawn: bool = False, edit: str = "e") -> Adjudication:
+    return Adjudication(edit, "p", "axis", score, who, "seen", withdrawn=withdrawn)
+
+
+def held(*said: Adjudication) -> list[tuple[int | None, bool]]:
+    return decisions(said).select("decided", "contested").rows()
+
+
+def test_of_what_people_said_the_newest_holds() -> None:
+    assert held(decided("anna", 2), decided("anna", 4)) == [(4, False)], "one's own later word takes the place"
+    assert held(decided("anna", 2), decided("ben", 4)) == [(4, True)]
+    assert held(decided("anna", 4), decided("ben", 4)) == [(4, False)]
+    assert held(decided("anna", 2), decided("ben", None)) == [(None, True)], "cannot tell is an answer of its own"
+    assert held(decided("anna", 2), decided("ben", 4), decided("anna", 3)) == [(3, True)]
+
+
+def test_taking_back_leaves_what_others_said() -> None:
+    assert held(decided("anna", 2), decided("anna", None, withdrawn=True)) == []
+    assert held(decided("anna", 2), decided("ben", 4), decided("ben", None, withdrawn=True)) == [(2, False)]
+    assert held(decided("ben", None, withdrawn=True), decided("ben", 5)) == [(5, False)]
+    both = decisions([decided("anna", 2), decided("anna", 5, edit="f")])
+    assert both.select("edit", "decided").rows() == [("e", 2), ("f", 5)]
+
+
+ASKED: list[tuple[int | None, ...]] = [(3, 4), (1, 5), (None, 2), (None, None), (1, 5), (1, 5), (None, None)]
+PEOPLE = pl.DataFrame(
+    [("t004", 2, False), ("t005", None, True), ("t006", 3, False)],
+    schema={"trial": pl.String, "decided": pl.Int64, "contested": pl.Boolean},
+    orient="row",
+).with_columns(axis=pl.lit("axis"))
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_a_person_stands_over_the_judges_under_every_rounding(rounding: Rounding) -> None:
+    found = combine(frame(ASKED, 3), rounding, PEOPLE)
+    assert found["standing"].to_list() == [
+        "agreed",
+        "primary_decided",
+        "single",
+        "missing",
+        "adjudicated",
+        "cannot_tell",
+        "adjudicated",
+    ]
+    assert found["score"].to_list()[1:] == [1, 2, None, 2, None, 3], "what cannot be told is missing, not a 3"
+    assert found["flagged"].to_list() == [False, True, False, False, True, True, False]
+    assert found["open"].to_list() == [False, True, False, False, False, False, False]
+    assert found["adjudicated"].to_list() == [False] * 4 + [True] * 3
+    assert found["contested"].to_list() == [False] * 5 + [True, False]
+    assert found["mean"].to_list() == [3.5, 3.0, 2.0, None, 3.0, 3.0, None], "what judges said stays"
+
+
+def test_without_people_only_the_judges_are_told() -> None:
+    found = combine(frame([(3, 4, 5), (1, 5, 5), (3, 3)], 3), "half_up")
+    assert found["standing"].to_list() == ["median", "median", "agreed"]
+    assert found["open"].to_list() == found["flagged"].to_list() == [True, True, False]
+    assert not found["adjudicated"].any() and not found["contested"].any()

@@ -14,6 +14,7 @@ _SCHEMA = {
     "missing": pl.Int64,
     "single": pl.Int64,
     "flagged": pl.Int64,
+    "adjudicated": pl.Int64,
     "persons": pl.Int64,
     "hits": pl.Int64,
     "rate": pl.Float64,
@@ -40,13 +41,19 @@ def rates(marked: pl.DataFrame, by: Sequence[str], level: float = LEVEL) -> pl.D
 
 
 def per_person(marked: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Hits and denominators per person: everything that an interval needs of the edits."""
+    """Hits and denominators per person: everything that an interval needs of the edits.
+
+    Flagged and adjudicated ones are counted whether or not there is a score in the end: a person may have decided
+    that it cannot be told. Scores that no person could have decided have no column `adjudicated`.
+    """
+    decided = pl.col("adjudicated") if "adjudicated" in marked.columns else pl.lit(False)
     return marked.group_by("outcome", *by, "person", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("asked"),
         pl.col("hit").count().cast(pl.Int64).alias("judged"),
         pl.col("hit").sum().cast(pl.Int64).alias("hits"),
         (pl.col("single") & pl.col("hit").is_not_null()).sum().cast(pl.Int64).alias("single"),
-        (pl.col("flagged") & pl.col("hit").is_not_null()).sum().cast(pl.Int64).alias("flagged"),
+        pl.col("flagged").sum().cast(pl.Int64).alias("flagged"),
+        decided.sum().cast(pl.Int64).alias("adjudicated"),
     )
 
 
@@ -59,6 +66,7 @@ def _row(people: pl.DataFrame, level: float) -> dict[str, float | int | None]:
         "missing": asked - share.trials,
         "single": int(people["single"].sum()),
         "flagged": int(people["flagged"].sum()),
+        "adjudicated": int(people["adjudicated"].sum()),
         "persons": share.clusters,
         "hits": share.hits,
         "rate": share.rate,

@@ -8,22 +8,105 @@
 Only judges who answered count: with two of three it is the rule for two. Every judge's own score and the unrounded
 mean stay in the frame. A missing score is missing: with no score at all the ensemble has none; with one, that one
 stands and is marked single.
+
+What a person decided after looking stands over all of this, however halves are rounded; where the person says that
+it cannot be told, the score is missing. That judges were apart stays flagged: a decision closes a flag, and does not
+undo it. How a score came to be is said by `standing`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
 import polars as pl
 
 from stillme.protocol.schema import Rounding
+from stillme.records import Adjudication
 
 REVIEW_ABOVE = 1  # judges further apart than this are looked at by a person
 
 
-def combine(scores: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
-    """One row per trial and axis: mean, score, judges, spread, flagged, single.
+class Standing(StrEnum):
+    """How an ensemble's score came to be. The closed list."""
+
+    AGREED = "agreed"  # two judges at most a point apart
+    PRIMARY = "primary_decided"  # two judges further apart: the one that is ranked higher
+    SINGLE = "single"
+    MEDIAN = "median"  # of three judges or more
+    ADJUDICATED = "adjudicated"
+    CANNOT_TELL = "cannot_tell"  # a person looked, and says so: there is no score
+    MISSING = "missing"
+
+
+def combine(scores: pl.DataFrame, rounding: Rounding, adjudicated: pl.DataFrame | None = None) -> pl.DataFrame:
+    """One row per trial and axis: mean, score, judges, spread, flagged, single, standing, adjudicated, open, contested.
 
     `scores` has the columns trial, axis, neutral, rank (0 = primary) and score (null when the judge gave none).
+    `adjudicated` has trial, axis, decided (null: it cannot be told) and contested (people decided differently); see
+    `decisions`.
     """
+    agreed = _agreed(scores, rounding)
+    if adjudicated is None:
+        adjudicated = pl.DataFrame(schema={"trial": pl.String, "axis": pl.String, **_DECISION})
+    people = adjudicated.select("trial", "axis", *_DECISION).with_columns(adjudicated=pl.lit(True))
+    both = agreed.join(people, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
+    both = both.with_columns(pl.col("adjudicated", "contested").fill_null(False))
+    looked = pl.col("adjudicated")
+    return both.with_columns(
+        pl.when(looked).then("decided").otherwise("score").alias("score"),
+        _standing().alias("standing"),
+        (pl.col("flagged") & ~looked).alias("open"),
+    ).drop("decided")
+
+
+_DECISION: dict[str, Any] = {"decided": pl.Int64, "contested": pl.Boolean}
+
+
+def _standing() -> pl.Expr:
+    """In words; on the columns of judges, and of people where they have looked."""
+    judges, decided = pl.col("judges"), pl.col("decided")
+    return (
+        pl.when(pl.col("adjudicated") & decided.is_null())
+        .then(pl.lit(Standing.CANNOT_TELL.value))
+        .when(pl.col("adjudicated"))
+        .then(pl.lit(Standing.ADJUDICATED.value))
+        .when(judges == 0)
+        .then(pl.lit(Standing.MISSING.value))
+        .when(judges == 1)
+        .then(pl.lit(Standing.SINGLE.value))
+        .when(judges > 2)
+        .then(pl.lit(Standing.MEDIAN.value))
+        .when(pl.col("flagged"))
+        .then(pl.lit(Standing.PRIMARY.value))
+        .otherwise(pl.lit(Standing.AGREED.value))
+    )
+
+
+def decisions(adjudications: Iterable[Adjudication]) -> pl.DataFrame:
+    """What holds of what people decided: edit, prompt, axis, decided, contested. `adjudications`: the oldest first.
+
+    A person's newest word is that person's; taking it back leaves what others said. Of several people the newest
+    holds, and where they do not say the same it is contested.
+    """
+    held: dict[tuple[str, str, str], dict[str, int | None]] = {}
+    for one in adjudications:
+        people = held.setdefault((one.edit, one.prompt, one.axis), {})
+        people.pop(one.who, None)  # the newest is last
+        if not one.withdrawn:
+            people[one.who] = one.score
+    rows = [
+        (*about, list(people.values())[-1], len(set(people.values())) > 1)
+        for about, people in held.items()
+        if people
+    ]
+    schema = dict.fromkeys(("edit", "prompt", "axis"), pl.String) | _DECISION
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _agreed(scores: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
+    """What the judges come to among themselves."""
     ranked = scores.sort("trial", "axis", "rank")
     answered = pl.col("score").drop_nulls()
     grouped = ranked.group_by("trial", "axis", maintain_order=True).agg(

@@ -215,6 +215,7 @@ def _counts(findings: Findings, context: Context) -> Table:
         tally("Missing", "missing"),
         share("One judge only", "single", "judged"),
         share("Flagged", "flagged", "judged"),
+        tally("Adjudicated", "adjudicated"),
     ]
     numbers = findings.by_editor.filter(pl.col("outcome").is_in(list(chosen.values())))
     return table("judged", "Scores by editor and axis", rows, columns, numbers, dense=True)

@@ -27,8 +27,8 @@ from stillme.judges import instrument
 from stillme.ledger import Run, frames
 from stillme.ledger.state import mark_of
 from stillme.measures import ATTRIBUTES, FIGURES
-from stillme.records import DELTA_L, DIAGNOSE, OTHER_HEAD, Role, Status, canonical
-from stillme.report.build import Context, Example, Party, build
+from stillme.records import DELTA_L, DIAGNOSE, MITIGATE, OTHER_HEAD, Role, Status, canonical
+from stillme.report.build import Context, Example, Further, Party, build
 from stillme.tidy import Tidy, tidy
 
 THUMBNAIL = 224
@@ -55,11 +55,19 @@ def _replace(path: Path, content: bytes) -> None:
         aside.unlink(missing_ok=True)
 
 
-def findings_and_context(run: Run, design: Design) -> tuple[Findings, Context]:
-    found = tidy(run, design)
+def findings_and_context(run: Run, design: Design) -> tuple[Findings | None, Context, Further]:
+    """The main tables, None where the audit has none; other experiments stand apart."""
+    every = tidy(run, design)
+    findings, said = _main(run, design, every)
+    return findings, said, Further()
+
+
+def _main(run: Run, design: Design, every: Tidy) -> tuple[Findings | None, Context]:
     protocol, preset = design.config.protocol, design.config.audit.preset
-    found = found.of(DIAGNOSE, _first_arm(design))  # what the main tables are about; other experiments stand apart
+    found = every.of(*main_experiment(design))
     edits, main = found.asked_for, found.scores[protocol.presets[preset].rounding]
+    if not edits.height:
+        return None, context(run, design, every.asked_for, main)
     planted = planted_rates(design, edits)
     measured = measure_findings_of(run, design, found, main)
     judged = judge_findings_of(run, design, found)
@@ -67,11 +75,13 @@ def findings_and_context(run: Run, design: Design) -> tuple[Findings, Context]:
     return findings, context(run, design, edits, main)
 
 
-def _first_arm(design: Design) -> str:
-    """The arm that the main tables are about: the prompt alone, where the audit has that."""
+def main_experiment(design: Design) -> tuple[str, str]:
+    """What the main tables are about: the prompt alone, as the diagnosis asks it, where the audit has one; else as
+    the sample of the mitigation experiment does, which is as good where it was not chosen by its outcome."""
     wanted = design.config.audit.experiments.diagnose
-    arms = wanted.arms if wanted else (BASELINE,)
-    return BASELINE if BASELINE in arms else arms[0]
+    if wanted is None:
+        return MITIGATE, BASELINE
+    return DIAGNOSE, BASELINE if BASELINE in wanted.arms else wanted.arms[0]
 
 
 def measure_findings_of(run: Run, design: Design, found: Tidy, scores: pl.DataFrame) -> Measured | None:

@@ -40,10 +40,10 @@ def test_a_run_with_hosted_judges_is_told_whole(
     judges = {one.judge: one for one in outlook.look_ahead(config).judges}
     assert all(one.missing == one.repeats_missing == 0 < one.repeats_done for one in judges.values())
     with Run.look(config.run) as seen:
-        findings, context = publish.findings_and_context(seen, designs.recall(seen))
+        findings, context, _ = publish.findings_and_context(seen, designs.recall(seen))
         spent = seen.spent_usd()
     assert sum(party.cost_usd or 0 for party in context.judges) == pytest.approx(spent) and spent > 0
-    assert findings.judging is not None
+    assert findings is not None and findings.judging is not None
     itself = findings.judging.itself
     assert (itself["exact"].drop_nulls() == 1).all(), "these services say the same to the same question"
     looked = itself.group_by("judge").agg(pl.col("asked").max())

@@ -1,14 +1,15 @@
 """Builds report.html: sections in their order, one page template, everything inline.
 
 Pure: the same findings and context give the same bytes. No clock, no network, no file besides the templates.
-To add a section: a file in sections/ with `build`, and its line in _SECTIONS.
+To add a section: a file in sections/ with `build`, and its place in _FIRST, _THEN or _LAST.
 """
 
 from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -35,31 +36,39 @@ from stillme.report.sections import (
     summary,
 )
 
-__all__ = ["Context", "Example", "Party", "build"]
+__all__ = ["Context", "Example", "Further", "Party", "build"]
 
 Make = Callable[[Findings, Context], Section]
-_SECTIONS: tuple[Make, ...] = (
-    summary.build,
-    refusals.build,
-    outcomes.build,
-    groups.build,
-    contrasts.build,
-    gallery.build,
-    measures.build,
-    planted.build,
-    judges.build,
-    missing.build,
-    rounding.build,
-    definitions.build,
-    provenance.build,
-)
+_FIRST: tuple[Make, ...] = (refusals.build, outcomes.build, groups.build, contrasts.build)
+_THEN: tuple[Make, ...] = (gallery.build, measures.build, planted.build)
+_LAST: tuple[Make, ...] = (judges.build, missing.build, rounding.build)
 
 
-def build(findings: Findings, context: Context) -> str:
-    """The whole report as HTML text."""
-    _check_editors(findings, context)
-    without = {make for make, has in _needed(findings) if not has}
-    sections = [make(findings, context) for make in _SECTIONS if make not in without]
+@dataclass(frozen=True)
+class Further:
+    """What an audit has besides its main tables: experiments of their own, what is known of its judges, and what
+    they say on the first screen."""
+
+    experiments: tuple[Section, ...] = ()
+    judging: tuple[Section, ...] = ()
+    said: tuple[str, ...] = ()
+
+
+def build(findings: Findings | None, context: Context, further: Further | None = None) -> str:
+    """The whole report as HTML text. `findings`: None where no experiment of the audit has main tables."""
+    further = further or Further()
+    first = () if findings is None else _made(_FIRST, findings, context)
+    then, last = ((), ()) if findings is None else (_made(part, findings, context) for part in (_THEN, _LAST))
+    sections = [
+        summary.build(findings, context, further.said),
+        *first,
+        *further.experiments,
+        *then,
+        *further.judging,
+        *last,
+        definitions.build(findings, context),
+        provenance.build(context),
+    ]
     environment = _environment()
     style, script = _inline(environment, "report.css"), _inline(environment, "report.js")
     return environment.get_template("report.html").render(
@@ -72,6 +81,12 @@ def build(findings: Findings, context: Context) -> str:
         script_hash=_hash(script),
         version=stillme.__version__,
     )
+
+
+def _made(makes: Iterable[Make], findings: Findings, context: Context) -> tuple[Section, ...]:
+    _check_editors(findings, context)
+    without = {make for make, has in _needed(findings) if not has}
+    return tuple(make(findings, context) for make in makes if make not in without)
 
 
 def _needed(findings: Findings) -> tuple[tuple[Make, bool], ...]:

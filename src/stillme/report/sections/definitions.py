@@ -19,7 +19,7 @@ _ROUNDING = {
 }
 
 
-def build(findings: Findings, context: Context) -> Section:
+def build(findings: Findings | None, context: Context) -> Section:
     return Section(
         "definitions",
         "Definitions",
@@ -50,10 +50,10 @@ def _statistics() -> list[str]:
     ]
 
 
-def _measured(findings: Findings, context: Context) -> list[str]:
+def _measured(findings: Findings | None, context: Context) -> list[str]:
     """How figures of instruments become means and scores; nothing where nothing was measured."""
     rules = context.protocol.measures
-    if findings.measured is None or rules is None:
+    if findings is None or findings.measured is None or rules is None:
         return []
     skin, success = (
         lowered(context.protocol.axes[part.axis].label) for part in (rules.skin_tone, rules.no_change)

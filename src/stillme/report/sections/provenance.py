@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
 from stillme.report.blocks import Block, Fold, Section, bullets
 from stillme.report.context import Context, Party
 from stillme.report.numbers import DASH, count, plural
 from stillme.report.tables import Table, table, words
 
 
-def build(findings: Findings, context: Context) -> Section:
+def build(context: Context) -> Section:
     blocks: list[Block] = [bullets(context.sources)] if context.sources else []
     blocks += [_parties("editors", "Editors", context.editors), _parties("judges-used", "Judges", context.judges)]
     settings = [row for party in (*context.editors, *context.judges) for row in _settings(party)]

@@ -32,17 +32,28 @@ class Summary(Block):
     refusals: tuple[str, ...]
     how_sure: tuple[str, ...]
     missing: tuple[str, ...]
+    further: tuple[str, ...] = ()  # what other experiments say
 
 
-def build(findings: Findings, context: Context) -> Section:
+def build(findings: Findings | None, context: Context, further: tuple[str, ...] = ()) -> Section:
+    block = _brief(context, further) if findings is None else _whole(findings, context, further)
+    return Section("summary", "Summary", "Summary", (block,))
+
+
+def _brief(context: Context, further: tuple[str, ...]) -> Summary:
+    """Of an audit without main tables."""
+    return Summary(sentences.audited(context), (), "", (), (), (), (), further)
+
+
+def _whole(findings: Findings, context: Context, further: tuple[str, ...]) -> Summary:
     found = sentences.found(findings, context)
     quiet = tuple(one for one in found if one.is_quiet and len(found) > ROOM)
-    block = Summary(
+    return Summary(
         sentences.audited(context),
         tuple(Entry(one, shape(place), colour(place)) for place, one in enumerate(found) if one not in quiet),
         sentences.nothing_shown(quiet),
         *refusals.on_the_first_screen(findings, context),
         sentences.how_sure(findings, context),
         sentences.missing(findings, context),
+        further,
     )
-    return Section("summary", "Summary", "Summary", (block,))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -22,17 +23,22 @@ from stillme.errors import Fault, FaultsError
 from stillme.protocol.schema import (
     Arm,
     Axis,
+    Calibration,
     Cut,
     Editors,
+    Expected,
     Groups,
     Instruments,
+    Kind,
     Manifest,
     Mitigation,
+    PairForms,
     PairPrompt,
     Portraits,
     Preset,
     Prompt,
     Prompts,
+    Pronouns,
     Questionnaire,
     Rubrics,
     StudyRules,
@@ -51,7 +57,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "study_rules.yaml": StudyRules,
 }
 _OPTIONAL: dict[str, type[BaseModel]] = {"measures.yaml": Instruments, "portraits.yaml": Portraits}
-_OPTIONAL |= {"mitigation.yaml": Mitigation}
+_OPTIONAL |= {"mitigation.yaml": Mitigation, "calibration.yaml": Calibration}
 _TEMPLATES = ("templates/judge_structure.txt", "templates/feature_extraction.txt")
 
 
@@ -74,6 +80,7 @@ class Protocol:
     measures: Instruments | None = None
     portraits: Portraits | None = None
     mitigation: Mitigation | None = None
+    calibration: Calibration | None = None
 
     @property
     def name(self) -> str:
@@ -103,9 +110,20 @@ class Protocol:
         """The axes that a judge is asked about for a prompt, in the rubric's order."""
         return tuple(a.id for a in self.rubrics.axes if a.only_prompts is None or prompt in a.only_prompts)
 
+    def expected(self, kind: Kind) -> dict[str, Expected]:
+        """What is true of a calibration pair on every axis that judges are asked about."""
+        assert self.calibration is not None
+        told = {**self.calibration.otherwise, **kind.expects}
+        return {axis: told.get(axis) or _neutral(self.axes[axis]) for axis in self.axes_of(kind.id)}
+
     def unrequested(self, prompt: str, axis: str) -> bool:
         """False where the prompt itself asks for a change on this axis: such a change is not drift."""
         return self.axes[axis].attribute not in self.prompt[prompt].may_change
+
+
+def _neutral(axis: Axis) -> Expected:
+    assert axis.neutral is not None  # the protocol was checked
+    return Expected(score=axis.neutral, within=(axis.neutral, axis.neutral))
 
 
 def builtin() -> Protocol:
@@ -205,6 +223,7 @@ def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fa
         _check_controls,
         _check_portraits,
         _check_mitigation,
+        _check_calibration,
     )
     found = [finding for check in checks for finding in check(protocol)]
     files = {str(d.data.get("id")): name for name, d in documents.items() if name.startswith("questionnaires/")}
@@ -285,11 +304,53 @@ def _check_manifest(protocol: Protocol) -> Iterator[_Finding]:
 
 
 def _check_winobias(protocol: Protocol) -> Iterator[_Finding]:
+    yield from _check_genders(protocol)
     occupations = protocol.winobias.occupations
     for index, prompt in enumerate(protocol.winobias.prompts):
         if prompt.target not in occupations.get(prompt.stereotype, ()):
             said = f"'{prompt.target}' is not listed as a {prompt.stereotype} occupation"
             yield "winobias.yaml", ("prompts", index, "target"), said
+        if prompt.forms is not None:
+            for order, said in _misfits(protocol, prompt, prompt.forms):
+                yield "winobias.yaml", ("prompts", index, "forms", order), said
+
+
+def _check_genders(protocol: Protocol) -> Iterator[_Finding]:
+    genders = protocol.winobias.genders
+    for word in genders:
+        if word not in protocol.groups.ids("gender"):
+            said = unknown(word, "gender of groups.yaml", protocol.groups.ids("gender"))
+            yield "winobias.yaml", ("genders", word), said
+    if genders and sorted(one.presents for one in genders.values()) != ["feminine", "masculine"]:
+        yield "winobias.yaml", ("genders",), "names one group that presents masculine and one feminine"
+
+
+def _misfits(protocol: Protocol, prompt: PairPrompt, forms: PairForms) -> Iterator[tuple[str, str]]:
+    """What is wrong with the two forms of a sentence: (which, what)."""
+    for order, text in forms:
+        has_slot = any(f"{{{slot}}}" in text for slot in Pronouns.model_fields)
+        if has_slot != (prompt.pronoun is not None):
+            yield order, "has a pronoun's slot where the prompt has a pronoun, and only there"
+        places = [_place(word, text) for word in (prompt.target, prompt.other)]
+        if min(places) < 0:
+            yield order, f"does not name '{(prompt.target, prompt.other)[places.index(min(places))]}'"
+        elif (places[0] < places[1]) != (order == "first"):
+            yield order, f"names '{prompt.target}' {'after' if order == 'first' else 'before'} '{prompt.other}'"
+    try:
+        as_printed = forms.written("first", protocol.winobias.pronouns(prompt.pronoun))
+        forms.written("second")
+    except ValueError as error:
+        yield "first", str(error)
+        return
+    if as_printed != prompt.text:
+        yield "first", f"reads '{as_printed}', which is not the text"
+
+
+def _place(occupation: str, text: str) -> int:
+    """Where an occupation is named, at least by its first word; -1 where it is not."""
+    word = re.escape(occupation.split()[0])
+    found = re.search(rf"\b{word}\b", text, re.IGNORECASE)
+    return found.start() if found else -1
 
 
 def _check_questionnaires(protocol: Protocol) -> Iterator[_Finding]:
@@ -355,6 +416,35 @@ def _check_mitigation(protocol: Protocol) -> Iterator[_Finding]:
     for word in rules.drifted:
         if word not in protocol.rubrics.outcomes:
             yield "mitigation.yaml", ("drifted",), unknown(word, "outcome", protocol.rubrics.outcomes)
+
+
+def _check_calibration(protocol: Protocol) -> Iterator[_Finding]:
+    rules = protocol.calibration
+    if rules is None:
+        return
+    file, made = "calibration.yaml", [kind.id for kind in rules.made()]
+    controls = protocol.measures.controls if protocol.measures else ()
+    taken = {*protocol.prompt, *protocol.pair, *(control.id for control in controls)}
+    for word in _repeats(kind.id for kind in rules.kinds):
+        yield file, ("kinds",), f"the id '{word}' stands there more than once"
+    yield from _check_expected(protocol, rules.otherwise, ("otherwise",))
+    for index, kind in enumerate(rules.kinds):
+        if kind.id in taken:
+            yield file, ("kinds", index, "id"), f"'{kind.id}' is the id of a prompt or a control already"
+        if kind.swaps and kind.swaps not in made:
+            yield file, ("kinds", index, "swaps"), unknown(kind.swaps, "kind that is made", made)
+        yield from _check_expected(protocol, kind.expects, ("kinds", index, "expects"))
+        for axis in protocol.axes_of(kind.id):
+            if protocol.axes[axis].neutral is None and axis not in {**rules.otherwise, **kind.expects}:
+                yield file, ("kinds", index), f"expects nothing on the axis '{axis}', which has no neutral score"
+
+
+def _check_expected(protocol: Protocol, told: Mapping[str, Expected], at: Path_) -> Iterator[_Finding]:
+    for axis, expected in told.items():
+        if axis not in protocol.axes:
+            yield "calibration.yaml", (*at, axis), unknown(axis, "axis", protocol.axes)
+        elif not set(expected.within) <= set(protocol.axes[axis].scale):
+            yield "calibration.yaml", (*at, axis), f"{list(expected.within)} is not on the scale of '{axis}'"
 
 
 def _check_portraits(protocol: Protocol) -> Iterator[_Finding]:

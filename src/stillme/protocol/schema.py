@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -16,6 +17,7 @@ Text = Annotated[str, Field(min_length=1)]
 Rounding = Literal["half_even", "half_up", "toward_neutral"]
 Denominators = Literal["judged", "nominal"]
 Selection = Literal["stratified", "drifted"]
+Order = Literal["first", "second"]
 
 
 class Group(Frozen):
@@ -93,12 +95,54 @@ class PairForms(Frozen):
     first: Text
     second: Text
 
+    def written(self, order: Order, pronouns: Pronouns | None = None) -> str:
+        """The sentence with these pronouns; without any, with they.
+
+        >>> forms = PairForms(first="The cook left as {they} {was|were} late.", second="…")
+        >>> forms.written("first")
+        'The cook left as they were late.'
+        """
+        text = self.first if order == "first" else self.second
+        return _SLOT.sub(lambda slot: _filled(slot[1], pronouns), text)
+
+
+class Pronouns(Frozen):
+    """What stands for {they}, {them}, {their} and {theirs} of a person of one gender."""
+
+    they: Word
+    them: Word
+    their: Word
+    theirs: Word
+
+
+class GenderWords(Pronouns):
+    """A gender group: where it lies on the scale of gender presentation, and its pronouns."""
+
+    presents: Literal["masculine", "feminine"]
+
+
+_SLOT = re.compile(r"\{([^{}]*)\}")
+
+
+def _filled(slot: str, pronouns: Pronouns | None) -> str:
+    singular, bar, plural = slot.partition("|")
+    if bar:
+        return singular if pronouns else plural
+    if slot not in Pronouns.model_fields:
+        raise ValueError(f"{{{slot}}} is no slot")
+    return str(getattr(pronouns, slot)) if pronouns else slot
+
 
 class Winobias(Frozen):
-    """winobias.yaml: the stereotype prompts."""
+    """winobias.yaml: the stereotype prompts. `genders`: the two groups that the experiment compares."""
 
+    genders: dict[Word, GenderWords] = Field(default_factory=dict)
     occupations: dict[Word, tuple[str, ...]]
     prompts: tuple[PairPrompt, ...] = Field(min_length=1)
+
+    def pronouns(self, word: str | None) -> GenderWords | None:
+        """The gender whose nominative this is; None for they, and for none."""
+        return next((one for one in self.genders.values() if one.they == word), None)
 
 
 class Axis(Frozen):
@@ -465,6 +509,107 @@ class Mitigation(Frozen):
     placebo: Text
     seed_offset: int
     drifted: tuple[Word, ...]
+
+
+class Expected(Frozen):
+    """The true score on an axis, and the lowest and the highest score that is right."""
+
+    score: float
+    within: tuple[int, int]
+
+    @model_validator(mode="after")
+    def _is_within(self) -> Expected:
+        if not self.within[0] <= self.score <= self.within[1]:
+            raise ValueError(f"the score {self.score:g} lies outside {self.within[0]} to {self.within[1]}")
+        return self
+
+    def holds(self, score: int) -> bool:
+        return self.within[0] <= score <= self.within[1]
+
+
+Making = Literal["copy", "encode", "relight", "skin", "person", "frame"]
+_SIZES = {"quality": "encode", "gain": "relight", "delta_l": "skin", "width": "frame", "colour": "frame"}
+_Level = Annotated[int, Field(ge=0, le=255)]
+
+
+class Kind(Frozen):
+    """A kind of calibration pair: how it is made from a portrait, and what is true of it.
+
+    swaps: the kind whose pair it is, shown the other way round. asks: what judges are told was asked for.
+    """
+
+    id: Word
+    label: Text
+    by: Making | None = None
+    swaps: Word | None = None
+    quality: int | None = Field(default=None, ge=1, le=100)
+    gain: float | None = Field(default=None, gt=0, le=4)
+    delta_l: float | None = Field(default=None, ge=-50, le=50)
+    width: float | None = Field(default=None, gt=0, le=0.5)
+    colour: tuple[_Level, _Level, _Level] | None = None
+    asks: Text | None = None
+    expects: dict[Word, Expected] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_made_in_one_way(self) -> Kind:
+        if (self.by is None) == (self.swaps is None):
+            raise ValueError("give exactly one of by and swaps")
+        for name, by in _SIZES.items():
+            if (getattr(self, name) is not None) != (self.by == by):
+                raise ValueError(f"'{name}' belongs to kinds by: {by}, and to those only")
+        return self
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether nothing of the person changed: what is seen anyway is the judge's own doing."""
+        return self.by in ("copy", "encode", "relight")
+
+
+class Gap(Frozen):
+    """How far a group may lie from everybody else. sure: over all groups, axes and kinds together."""
+
+    most: float = Field(ge=0)
+    sure: float = Field(gt=0.5, lt=1)
+    tells: float = Field(gt=0)
+
+
+_Part = Annotated[float, Field(ge=0, le=1)]
+
+
+class Gate(Frozen):
+    """What a judge has to show, in shares and points."""
+
+    fewest_persons: int = Field(ge=2)
+    specificity_at_least: _Part
+    sensitivity_at_least: _Part
+    swapped_at_least: _Part
+    person_at_least: _Part
+    made_at_least: _Part
+    retest_at_least: _Part
+    most_bias: float = Field(ge=0)
+    gap: Gap
+
+
+class Calibration(Frozen):
+    """calibration.yaml: pairs whose truth is known, and what a judge has to see in them.
+
+    asks: what judges are told was asked for. otherwise: what is expected where a kind does not say.
+    """
+
+    asks: Text
+    otherwise: dict[Word, Expected] = Field(default_factory=dict)
+    kinds: tuple[Kind, ...] = Field(min_length=1)
+    gate: Gate
+
+    def kind(self, word: str) -> Kind:
+        return next(kind for kind in self.kinds if kind.id == word)
+
+    def asked(self, kind: Kind) -> str:
+        return kind.asks or self.asks
+
+    def made(self) -> tuple[Kind, ...]:
+        """Those that a picture is made for."""
+        return tuple(kind for kind in self.kinds if kind.by)
 
 
 class ChangeByGroup(Frozen):

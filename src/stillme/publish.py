@@ -273,6 +273,7 @@ def _example(
         source=images.thumbnail(run.image(row["source_image"]), THUMBNAIL),
         edited=images.thumbnail(run.image(row["image"]), THUMBNAIL),
         scores=found,
+        trial=trial,
     )
 
 

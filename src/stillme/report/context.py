@@ -50,6 +50,7 @@ class Example:
     edited: bytes
     scores: Mapping[str, int | None]
     note: str = ""
+    trial: str = ""  # the key of what it shows
 
 
 @dataclass(frozen=True)

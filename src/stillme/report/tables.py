@@ -6,8 +6,9 @@ A cell keeps what it shows apart from what it sorts by. A missing value is a das
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlencode
 
 import polars as pl
 
@@ -35,12 +36,16 @@ NOTHING_READ = "no edit could be read"
 
 @dataclass(frozen=True)
 class Cell:
-    """`small`: lines beneath the text, such as the interval and the denominator. `why`: why there is no value."""
+    """`small`: lines beneath the text, such as the interval and the denominator. `why`: why there is no value.
+
+    `samples`: which edits are behind the number, as a query that the review tool understands; see `samples`.
+    """
 
     text: str
     sort: float | str | None = None
     small: tuple[str, ...] = ()
     why: str = ""
+    samples: str = ""
 
     @property
     def key(self) -> str | None:
@@ -93,6 +98,28 @@ def table(
 
 def absent(why: str) -> Cell:
     return Cell(DASH, why=why)
+
+
+# The words of `happened`: the edits that an outcome was read off, by what was read
+YES, JUDGED, NO_SCORE, ANY = "yes", "judged", "missing", "any"
+
+
+def samples(**about: str | Sequence[str]) -> str:
+    """A query of the review tool: every filter with its value or values.
+
+    Without `experiment` and `arm` it is about the edits that the main tables are about.
+    """
+    return urlencode({name: value for name, value in about.items() if value}, doseq=True)
+
+
+def leads(column: Column, about: Callable[[Row], str]) -> Column:
+    """The column with the edits behind each of its numbers; a missing value has none."""
+
+    def read(row: Row) -> Cell:
+        found = column.read(row)
+        return found if found.why else replace(found, samples=about(row))
+
+    return replace(column, read=read)
 
 
 def words(label: str, key: str, names: Mapping[str, str] | None = None) -> Column:

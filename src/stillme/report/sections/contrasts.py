@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stillme.analysis.contrast import FEWEST_PERSONS
@@ -12,14 +13,17 @@ from stillme.report.context import Context
 from stillme.report.lookup import by_key, editor_names
 from stillme.report.numbers import INTERVAL, known, plural
 from stillme.report.tables import (
+    JUDGED,
     Cell,
     Column,
     Row,
     Table,
     absent,
     difference,
+    leads,
     probability,
     proportion,
+    samples,
     table,
     words,
 )
@@ -76,13 +80,16 @@ _EMPTY: dict[str, Any] = dict.fromkeys(
 
 
 def _columns(context: Context) -> list[Column]:
-    _, reference = context.contrasted
+    dimension, reference = context.contrasted
+    groups = context.protocol.groups
+    apart = groups.reference_group[dimension]
+    others = [group for group in groups.ids(dimension) if group != apart]
     labels = {name: outcome.label for name, outcome in context.outcomes.items()}
     return [
         words("Editor", "editor", editor_names(context)),
         words("Outcome", "outcome", labels),
-        _side(f"Other than {reference}", "others"),
-        _side(reference, "reference"),
+        _side(f"Other than {reference}", "others", {dimension: others}),
+        _side(reference, "reference", {dimension: [apart]}),
         difference("Difference", _TOO_FEW, f"points, {INTERVAL}"),
         probability("p", "p", _TOO_FEW),
         probability("p, corrected", "p_holm", _TOO_FEW),
@@ -90,8 +97,12 @@ def _columns(context: Context) -> list[Column]:
     ]
 
 
-def _side(label: str, side: str) -> Column:
-    return proportion(label, f"{side}_rate", f"{side}_persons", "no person with a judged edit", "persons")
+def _side(label: str, side: str, groups: Mapping[str, Sequence[str]]) -> Column:
+    """One side's rate. Behind it are all its judged edits, of as many persons as are printed."""
+    column = proportion(label, f"{side}_rate", f"{side}_persons", "no person with a judged edit", "persons")
+    return leads(
+        column, lambda row: samples(editor=row["editor"], outcome=row["outcome"], happened=JUDGED, **groups)
+    )
 
 
 def _shown(row: Row) -> Cell:

@@ -13,7 +13,7 @@ from stillme.report.context import Context
 from stillme.report.figures import DRAWN, Figure, Line, Series, forest
 from stillme.report.lookup import Row, by_key, rows, spread
 from stillme.report.numbers import INTERVAL, lowered, points
-from stillme.report.tables import Cell, Column, Table, absent, rate, table, words
+from stillme.report.tables import Cell, Column, Table, absent, leads, rate, samples, table, words
 
 RAW = "Max − min (raw; above zero even when groups are alike)"
 NOT_ASKED = "no edit of this group was asked for"
@@ -81,7 +81,7 @@ def _table(
     cells: dict[tuple[str, ...], Row],
 ) -> Table:
     labels = context.protocol.groups.labels(dimension)
-    columns = [words(f"Perceived {dimension}", "group", labels), *_editors(context, cells)]
+    columns = [words(f"Perceived {dimension}", "group", labels), *_editors(context, cells, outcome, dimension)]
     return table(
         f"table-{outcome}-by-{dimension}".replace("_", "-"),
         f"{_title(context, outcome, dimension)}: {lowered(context.rule(outcome))}",
@@ -92,10 +92,17 @@ def _table(
     )
 
 
-def _editors(context: Context, cells: dict[tuple[str, ...], Row]) -> Iterator[Column]:
+def _editors(
+    context: Context, cells: dict[tuple[str, ...], Row], outcome: str, dimension: str
+) -> Iterator[Column]:
     for editor in context.editors:
         note = "simulated" if editor.simulated else ""
-        yield rate(editor.label, _picker(cells, editor.id), context.nominal, note, NOT_ASKED)
+        column = rate(editor.label, _picker(cells, editor.id), context.nominal, note, NOT_ASKED)
+        yield leads(column, _behind(editor.id, outcome, dimension))
+
+
+def _behind(editor: str, outcome: str, dimension: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda row: samples(editor=editor, outcome=outcome, **{dimension: row["group"]})
 
 
 def _picker(cells: dict[tuple[str, ...], Row], editor: str) -> Callable[[Mapping[str, Any]], Row | None]:

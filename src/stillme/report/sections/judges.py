@@ -14,8 +14,11 @@ from stillme.report.blocks import Block, Fold, Heading, Section, bullets, prose
 from stillme.report.context import Context, Party
 from stillme.report.lookup import editor_names, first_of_each_axis, per_editor
 from stillme.report.numbers import INTERVAL, capital, count, decimal, known, listed, plural
+from stillme.report.sections.outcomes import tallies
 from stillme.report.sections.refusals import by_group
 from stillme.report.tables import (
+    ANY,
+    JUDGED,
     Cell,
     Column,
     Row,
@@ -23,7 +26,9 @@ from stillme.report.tables import (
     absent,
     change,
     counted,
+    leads,
     proportion,
+    samples,
     share,
     table,
     tally,
@@ -155,7 +160,7 @@ def _agreement(findings: Findings, context: Context) -> Table:
         tally("Pairs", "pairs"),
         proportion("Same score", "exact", "pairs", _NO_PAIR, "pairs"),
         proportion("Within one point", "within_one", "pairs", _NO_PAIR, "pairs"),
-        share(apart, "flagged", "pairs"),
+        share(apart, "flagged", "pairs") if several else leads(share(apart, "flagged", "pairs"), _apart),
         value("κ", "kappa", _ONE_SCORE, note="quadratic"),
         value("Mean difference", "difference", _NO_PAIR),
     ]
@@ -165,6 +170,10 @@ def _agreement(findings: Findings, context: Context) -> Table:
     )
     title = "Agreement of every two judges by axis" if several else "Agreement of two judges by axis"
     return table("agreement", title, rows, columns, frame, notes=notes)
+
+
+def _apart(row: Row) -> str:
+    return samples(axis=row["axis"], flag="flagged")
 
 
 def _pair(row: Row, names: Mapping[str, str]) -> Cell:
@@ -210,15 +219,17 @@ def _counts(findings: Findings, context: Context) -> Table:
     columns = [
         words("Editor", "editor", editor_names(context)),
         words("Axis", "axis", {id: axis.label for id, axis in context.protocol.axes.items()}),
-        tally("Asked", "asked"),
-        tally("Judged", "judged"),
-        tally("Missing", "missing"),
-        share("One judge only", "single", "judged"),
-        share("Flagged", "flagged", "judged"),
-        tally("Adjudicated", "adjudicated"),
+        *tallies(""),
+        leads(share("One judge only", "single", "judged"), lambda row: _behind(row, JUDGED, single="yes")),
+        leads(share("Flagged", "flagged", "judged"), lambda row: _behind(row, ANY, flag="flagged")),
+        leads(tally("Adjudicated", "adjudicated"), lambda row: _behind(row, ANY, flag="adjudicated")),
     ]
     numbers = findings.by_editor.filter(pl.col("outcome").is_in(list(chosen.values())))
     return table("judged", "Scores by editor and axis", rows, columns, numbers, dense=True)
+
+
+def _behind(row: Row, happened: str, **about: str) -> str:
+    return samples(editor=row["editor"], outcome=row["outcome"], happened=happened, **about)
 
 
 # Whom they refused

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from stillme.analysis.findings import Findings
 from stillme.records import Status
 from stillme.report import sentences
 from stillme.report.blocks import Section, bullets, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Row, basis, by_key, editor_names
-from stillme.report.tables import Column, Table, share, table, tally, words
+from stillme.report.tables import JUDGED, NO_SCORE, Column, Table, leads, samples, share, table, tally, words
 
 
 def build(findings: Findings, context: Context) -> Section:
@@ -24,6 +27,7 @@ def _table(findings: Findings, context: Context) -> Table:
     ended = _ended(findings, by)
     scored = by_key(findings.by_group[by], "editor", by, outcome=basis(context))
     labels = context.protocol.groups.labels(by)
+    lost = [status.value for status in Status if status is not Status.OK]
     rows = [
         _row((editor.id, group), ended, scored, by)
         for editor in context.editors
@@ -33,11 +37,17 @@ def _table(findings: Findings, context: Context) -> Table:
     columns = [
         words("Editor", "editor", editor_names(context)),
         words(f"Perceived {by}", by, labels),
-        tally("Edits", "edits"),
-        *_statuses(findings),
-        share("No picture", "lost", "edits"),
-        share("No score", "missing", "asked"),
-        share("One judge only", "single", "judged"),
+        leads(tally("Edits", "edits"), lambda row: _behind(row, by)),
+        *_statuses(findings, by),
+        leads(share("No picture", "lost", "edits"), lambda row: _behind(row, by, status=lost)),
+        leads(
+            share("No score", "missing", "asked"),
+            lambda row: _behind(row, by, outcome=basis(context), happened=NO_SCORE),
+        ),
+        leads(
+            share("One judge only", "single", "judged"),
+            lambda row: _behind(row, by, outcome=basis(context), happened=JUDGED, single="yes"),
+        ),
     ]
     return table("statuses", f"How edits ended, by perceived {by}", rows, columns, findings.statuses, dense=True)
 
@@ -62,13 +72,19 @@ def _row(
     return {**counts, **ended[key], "editor": key[0], by: key[1], "edits": edits, "lost": lost}
 
 
-def _statuses(findings: Findings) -> list[Column]:
+def _behind(row: Mapping[str, Any], by: str, **about: str | Sequence[str]) -> str:
+    return samples(editor=row["editor"], **{by: row[by]}, **about)
+
+
+def _statuses(findings: Findings, by: str) -> list[Column]:
     """One column for each status that occurred, in the order of the closed list."""
     seen = {sentences.status_label(status) for status in findings.statuses["status"]}
     known = [status.label for status in Status if status.label in seen]
-    return [_status(label) for label in [*known, *sorted(seen - set(known))]]
+    return [_status(label, by) for label in [*known, *sorted(seen - set(known))]]
 
 
-def _status(label: str) -> Column:
+def _status(label: str, by: str) -> Column:
     read = tally(label, label).read
-    return Column(label.capitalize(), lambda row: read({label: row.get(label, 0)}))
+    words = {status.label: status.value for status in Status}
+    column = Column(label.capitalize(), lambda row: read({label: row.get(label, 0)}))
+    return leads(column, lambda row: _behind(row, by, status=words.get(label, label)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import polars as pl
 
 from stillme.analysis.findings import Findings
@@ -9,7 +12,22 @@ from stillme.report.blocks import Fold, Section, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Row, basis, editor_names, per_editor
 from stillme.report.numbers import INTERVAL, lowered
-from stillme.report.tables import Column, Table, rate, table, tally, value, words
+from stillme.report.tables import (
+    ANY,
+    JUDGED,
+    NO_SCORE,
+    Column,
+    Table,
+    leads,
+    rate,
+    samples,
+    table,
+    tally,
+    value,
+    words,
+)
+
+LOOK = "“stillme review RUN” makes every number of the tables a link to the edits behind it."
 
 
 def build(findings: Findings, context: Context) -> Section:
@@ -18,7 +36,7 @@ def build(findings: Findings, context: Context) -> Section:
         "Outcomes by editor",
         "Outcomes",
         (
-            prose(_reading(context)),
+            prose(_reading(context), LOOK),
             _by_editor(findings, context),
             Fold("Every outcome with every count", "long form", (_long(findings, context),)),
         ),
@@ -56,20 +74,35 @@ def _by_editor(findings: Findings, context: Context) -> Table:
 def _counts(context: Context) -> list[Column]:
     return [
         words("Editor", "editor", editor_names(context)),
-        tally("Asked", "asked", "nothing was asked of this editor"),
-        tally("Judged", "judged", "nothing was asked of this editor"),
-        tally("Missing", "missing", "nothing was asked of this editor"),
+        *tallies(basis(context), "nothing was asked of this editor"),
         tally("Persons", "persons", "nothing was asked of this editor"),
     ]
 
 
+def tallies(outcome: str, why: str = "not counted") -> list[Column]:
+    """How many edits an outcome was asked of, how many have a score for it, and how many have none.
+
+    `outcome`: the one that is counted; empty where each row names its own.
+    """
+    counted = {"Asked": ("asked", ANY), "Judged": ("judged", JUDGED), "Missing": ("missing", NO_SCORE)}
+    return [
+        leads(tally(label, key, why), _behind(outcome, happened)) for label, (key, happened) in counted.items()
+    ]
+
+
+def _behind(outcome: str, happened: str = "", **more: str) -> Callable[[Mapping[str, Any]], str]:
+    """The edits of a row's editor that an outcome was read off."""
+    return lambda row: samples(editor=row["editor"], outcome=outcome or row["outcome"], happened=happened, **more)
+
+
 def _outcome(outcome: str, cells: dict[str, Row], context: Context) -> Column:
-    return rate(
+    column = rate(
         context.outcomes[outcome].label,
         lambda row: cells.get(row["editor"]),
         context.nominal,
         note=context.rule(outcome),
     )
+    return leads(column, _behind(outcome))
 
 
 def _long(findings: Findings, context: Context) -> Table:
@@ -77,13 +110,11 @@ def _long(findings: Findings, context: Context) -> Table:
     columns = [
         words("Editor", "editor", editor_names(context)),
         words("Outcome", "outcome", labels),
-        tally("Asked", "asked"),
-        tally("Judged", "judged"),
-        tally("Missing", "missing"),
-        tally("One judge", "single"),
-        tally("Flagged", "flagged"),
+        *tallies(""),
+        leads(tally("One judge", "single"), _behind("", JUDGED, single="yes")),
+        leads(tally("Flagged", "flagged"), _behind("", ANY, flag="flagged")),
         tally("Persons", "persons"),
-        rate("Rate", lambda row: row, context.nominal),
+        leads(rate("Rate", lambda row: row, context.nominal), _behind("")),
         value("Design effect", "deff", "needs two persons", digits=1),
     ]
     rows = [

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from stillme.analysis.findings import Findings
-from stillme.analysis.refusals import STAGES
+from stillme.analysis.refusals import REFUSED, STAGES
 from stillme.records import Status
 from stillme.report import refusals, sentences
 from stillme.report.blocks import Block, Fold, Heading, Section, bullets, prose
@@ -16,7 +16,20 @@ from stillme.report.context import Context
 from stillme.report.figures import SHARES, Figure, Line, Series, forest
 from stillme.report.lookup import by_key, editor_names
 from stillme.report.numbers import INTERVAL, bracket, capital, known, of, p_value, plural, points
-from stillme.report.tables import Cell, Column, Row, Table, absent, counted, proportion, table, tally, words
+from stillme.report.tables import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    absent,
+    counted,
+    leads,
+    proportion,
+    samples,
+    table,
+    tally,
+    words,
+)
 
 _UNDECIDED = "no edit was answered or refused"
 _UNCOMPARED = "too few persons, or nobody alike to compare with"
@@ -112,13 +125,16 @@ def by_group(
     column, names = who
     labels = context.protocol.groups.labels(dimension)
     found = by_key(frame, column, "group")
+    counts = [_RATE, *_counts(frame)]
+    if column == "editor":
+        counts = [_behind(one, dimension, "group") for one in counts]
     columns = [
         words(capital(column), column, names),
         words(f"Perceived {dimension}", "group", labels),
-        _RATE,
+        counts[0],
         Column("Against everyone else", _against, note=f"points, {INTERVAL}"),
         Column("p, corrected", _shown),
-        *_counts(frame),
+        *counts[1:],
     ]
     shown = [found[name, group] for name in names for group in labels if (name, group) in found]
     return table(id, title, shown, columns, frame, dense=True)
@@ -138,6 +154,19 @@ def _counts(frame: pl.DataFrame) -> Iterator[Column]:
     for stage in STAGES:
         if frame[stage].sum():
             yield replace(tally(capital(_BRIEF[stage]), stage), note="refused")
+
+
+def _behind(column: Column, name: str, key: str) -> Column:
+    """The column with the edits behind its counts; `name`: the filter that a row's `key` belongs to."""
+    ended = {"Refused": REFUSED, "Answered": "answered", "Failed": "failed", "Not made": "pending"}
+    stages = {capital(word): stage for stage, word in _BRIEF.items()}
+    label = column.label
+    return leads(
+        column,
+        lambda row: samples(
+            editor=row["editor"], ended=ended.get(label, ""), stage=stages.get(label, ""), **{name: row[key]}
+        ),
+    )
 
 
 def _against(row: Row) -> Cell:
@@ -165,12 +194,12 @@ def _categories(findings: Findings, context: Context) -> Table:
     columns = [
         words("Editor", "editor", editor_names(context)),
         words("Kind of prompt", "category", kinds),
-        _RATE,
+        _behind(_RATE, "category", "category"),
         _side(f"Other than {reference}", "others"),
         _side(reference, "reference"),
         Column("Difference", _against, note=f"points, {INTERVAL}"),
         Column("p, corrected", _shown),
-        *_counts(frame),
+        *(_behind(one, "category", "category") for one in _counts(frame)),
     ]
     shown = [found[key] for key in keys if key in found]
     return table("refusals-by-category", "Refusals by kind of prompt", shown, columns, frame, dense=True)

@@ -10,7 +10,7 @@ from stillme.report.blocks import Section, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key, editor_names
 from stillme.report.numbers import points
-from stillme.report.tables import Cell, Column, Table, absent, rate, table, words
+from stillme.report.tables import Cell, Column, Table, absent, leads, rate, samples, table, words
 
 
 def build(findings: Findings, context: Context) -> Section:
@@ -44,7 +44,8 @@ def _table(findings: Findings, context: Context) -> Table:
 
 def _mode(mode: str, context: Context) -> Column:
     note = "this report" if mode == context.choices.rounding else ""
-    return rate(mode.replace("_", " ").capitalize(), lambda row: row[mode], context.nominal, note)
+    column = rate(mode.replace("_", " ").capitalize(), lambda row: row[mode], context.nominal, note)
+    return leads(column, lambda row: samples(editor=row["editor"], outcome=row["outcome"], rounding=mode))
 
 
 def _move(found: list[Row | None]) -> Cell:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +17,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from stillme import backends, editors, judges, measures, sources
+from stillme.calibrating import MAKER
+from stillme.calibrating import maker as making
 from stillme.engine.ray import Share
 from stillme.errors import Fault, FaultsError, InputError
 from stillme.ledger.objects import Store
@@ -220,6 +222,7 @@ class Config:
     controls: Mapping[str, backends.Prepared[Any]]  # the editors of the controls that stillme itself makes
     extractor: backends.Prepared[Any] | None = None  # reads features off portraits; None where no arm needs them
     extractor_row: Row | None = None
+    makers: Mapping[str, backends.Prepared[Any]] = field(default_factory=dict)  # of calibration pairs
 
     @property
     def run(self) -> Path:
@@ -234,8 +237,7 @@ class Config:
     @property
     def counterbalanced(self) -> bool:
         own = self.audit.experiments.stereotype
-        chosen = own.counterbalanced if own else None
-        return self.protocol.presets[self.audit.preset].counterbalance if chosen is None else chosen
+        return _counterbalanced(self.audit, own or Stereotype(), self.protocol)
 
     @property
     def disclose(self) -> tuple[str, ...]:
@@ -250,8 +252,8 @@ class Config:
         )
 
     def editor(self, name: str) -> backends.Prepared[Any]:
-        """The editor of a trial: one of the audit's, or the one that makes a control."""
-        return self.editors[name] if name in self.editors else self.controls[name]
+        """The editor of a trial: one of the audit's, or the one that makes a control or a calibration pair."""
+        return {**self.makers, **self.controls, **self.editors}[name]
 
 
 _BACKENDS = {
@@ -294,13 +296,21 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
             outcome = _prepare(part, index, row, place, document)
             prepared[part][row.id] = outcome
             faults += outcome if isinstance(outcome, list) else []
+    faults += [document.fault(where, said) for where, said in _check_pictures(audit, prepared["editors"])]
     if faults:
         raise FaultsError(faults)
     audit = _seeded(audit, prepared["editors"])
     reader, extractor = _extractor(audit, prepared["judges"], place, document)
     controls = _control_editors(audit, place)
     return Config(
-        audit, protocol, folder, **prepared, controls=controls, extractor=extractor, extractor_row=reader
+        audit,
+        protocol,
+        folder,
+        **prepared,
+        controls=controls,
+        extractor=extractor,
+        extractor_row=reader,
+        makers=_makers(place),
     )
 
 
@@ -402,6 +412,15 @@ def _control_editors(audit: Audit, place: backends.Place) -> dict[str, backends.
     return made
 
 
+def _makers(place: backends.Place) -> dict[str, backends.Prepared[Any]]:
+    """Who makes calibration pairs; nobody where the protocol has none."""
+    rules = place.protocol.calibration
+    if rules is None:
+        return {}
+    settings = making.Settings(kinds=rules.made())
+    return {MAKER: _with_recipe(making.prepare(settings, place), making, settings, place)}
+
+
 def _with_recipe(
     prepared: backends.Prepared[Any], module: ModuleType, settings: BaseModel, place: backends.Place
 ) -> backends.Prepared[Any]:
@@ -451,11 +470,8 @@ def _check_experiments(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
             yield from _check_asked(name, wanted, protocol)
     if experiments.mitigate is not None:
         yield from _check_mitigate(audit, experiments.mitigate, protocol)
-    if experiments.stereotype is not None and experiments.stereotype.prompts != "all":
-        known = [prompt.id for prompt in protocol.winobias.prompts]
-        for word in experiments.stereotype.prompts:
-            if word not in known:
-                yield ("experiments", STEREOTYPE, "prompts"), unknown(word, "stereotype prompt", known)
+    if experiments.stereotype is not None:
+        yield from _check_stereotype(audit, experiments.stereotype, protocol)
 
 
 def _check_asked(name: str, wanted: Diagnose | Mitigate, protocol: Protocol) -> Iterator[_Said]:
@@ -483,6 +499,37 @@ def _check_mitigate(audit: Audit, wanted: Mitigate, protocol: Protocol) -> Itera
         yield from _check_extractor(audit, wanted)
     if wanted.select == "drifted" and audit.experiments.diagnose is None:
         yield (*at, "select"), "chooses by what 'diagnose' finds; add that experiment, or take 'stratified'"
+
+
+def _check_stereotype(audit: Audit, wanted: Stereotype, protocol: Protocol) -> Iterator[_Said]:
+    at, known = ("experiments", STEREOTYPE), [prompt.id for prompt in protocol.winobias.prompts]
+    for word in wanted.prompts if wanted.prompts != "all" else ():
+        if word not in known:
+            yield (*at, "prompts"), unknown(word, "stereotype prompt", known)
+    if not protocol.winobias.genders:
+        yield at, "needs 'genders' in the protocol's winobias.yaml: the two groups that it compares"
+    asked = [one for one in protocol.winobias.prompts if wanted.prompts == "all" or one.id in wanted.prompts]
+    lacking = [one.id for one in asked if one.forms is None]
+    if _counterbalanced(audit, wanted, protocol) and lacking:
+        said = f"needs 'forms' of every prompt in winobias.yaml; {lacking[0]} has none. Or set it to false"
+        yield (*at, "counterbalanced"), said
+
+
+def _counterbalanced(audit: Audit, wanted: Stereotype, protocol: Protocol) -> bool:
+    preset = protocol.presets.get(audit.preset)
+    return bool(preset and preset.counterbalance) if wanted.counterbalanced is None else wanted.counterbalanced
+
+
+def _check_pictures(audit: Audit, prepared: Mapping[str, Any]) -> Iterator[_Said]:
+    """Where both portraits are sent, every editor has to take two."""
+    wanted = audit.experiments.stereotype
+    if wanted is None or wanted.mode != "joint":
+        return
+    for row in audit.editors:
+        one = prepared.get(row.id)
+        if isinstance(one, backends.Prepared) and one.most_images < 2:
+            said = f"sends two portraits, but the editor '{row.id}' takes one picture an edit; take 'separate'"
+            yield ("experiments", STEREOTYPE, "mode"), said
 
 
 def _check_extractor(audit: Audit, wanted: Mitigate) -> Iterator[_Said]:

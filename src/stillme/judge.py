@@ -22,6 +22,7 @@ from typing import Any
 
 from stillme import batch
 from stillme.backends import Lane, Prepared
+from stillme.calibrating import planted
 from stillme.design import Design
 from stillme.engine.local import Stop, side_by_side, work
 from stillme.engine.waiting import Ask, wait
@@ -35,6 +36,7 @@ from stillme.progress import Progress, Stage
 from stillme.protocol import Protocol
 from stillme.purse import JUDGE, Purse, not_made
 from stillme.records import (
+    CALIBRATE,
     DRIFT,
     PEOPLE,
     Attempt,
@@ -60,6 +62,16 @@ class Look:
     labels: Mapping[str, str]
     disclosed: Mapping[str, str]
     repeat: int = 0
+    swapped: bool = False  # the edit is shown as the source, and the source as the edit
+
+    @property
+    def source(self) -> str:
+        """The picture that is shown first, by its hash."""
+        return self.image if self.swapped else self.trial.image
+
+    @property
+    def edited(self) -> str:
+        return self.trial.image if self.swapped else self.image
 
 
 def looks(run: Run, design: Design) -> Iterator[Look]:
@@ -90,13 +102,51 @@ def _looks(
     told = {k: {name: p.labels[name] for name in disclose if name in p.labels} for k, p in people.items()}
     forms = {DRIFT: form_hash(protocol), PEOPLE: PeopleForm(protocol).hash}
     for trial in design.distinct_edits():
-        if not trial.is_control and trial.edit in pictures and takes(trial):
+        if _is_judged(trial) and trial.edit in pictures and takes(trial):
             labels, disclosed = people[trial.portrait].labels, told[trial.portrait]
             for judge in judges:
                 told_now = disclosed if trial.form == DRIFT else {}  # who is shown is asked of the edit alone
                 form = forms[trial.form]
                 key = look_key(trial, pictures[trial.edit], design.judges[judge], told_now, form, repeat)
                 yield Look(key, judge, trial, pictures[trial.edit], labels, told_now, repeat)
+
+
+def _is_judged(trial: Trial) -> bool:
+    """Whether judges look at it in the course of the audit; calibration pairs have looks of their own."""
+    return not trial.is_control and trial.experiment != CALIBRATE
+
+
+def calibration(run: Run, design: Design) -> Iterator[Look]:
+    """Every look at the calibration pairs that are there: as the audit asks, again, and otherwise disclosed."""
+    pairs = [trial for trial in design.trials if trial.experiment == CALIBRATE]
+    rules, form = design.config.protocol.calibration, form_hash(design.config.protocol)
+    if not pairs or rules is None:
+        return
+    pictures = dict(run.query("SELECT key, image FROM edit WHERE status = ?", (Status.OK.value,)))
+    people = {portrait.key: portrait for portrait in design.portraits}
+    for trial in pairs:
+        if trial.edit in pictures:
+            image, labels = pictures[trial.edit], people[trial.portrait].labels
+            for told, repeat in views(design):
+                known = {name: labels[name] for name in told if name in labels}
+                for judge, settings in design.judges.items():
+                    key = look_key(trial, image, settings, known, form, repeat)
+                    is_swapped = rules.kind(trial.prompt).swaps is not None
+                    yield Look(key, judge, trial, image, labels, known, repeat, is_swapped)
+
+
+def views(design: Design) -> list[tuple[tuple[str, ...], int]]:
+    """How often each judge looks at a calibration pair: what it is told of the person, and the look's number."""
+    wanted, own = design.config.audit.calibrating, design.config.disclose
+    every = [(own, 0)]
+    every += [(own, 1)] if wanted.repeats else []
+    return every + ([(otherwise_told(design), 0)] if wanted.disclosure else [])
+
+
+def otherwise_told(design: Design) -> tuple[str, ...]:
+    """Everything about the person where the audit does not tell all of it; else nothing."""
+    dimensions = tuple(design.config.protocol.groups.dimensions)
+    return () if set(design.config.disclose) == set(dimensions) else dimensions
 
 
 def form_hash(protocol: Protocol) -> str:
@@ -134,8 +184,12 @@ def _sorted_out(run: Run, design: Design) -> tuple[list[Look], Counter[str]]:
 
 
 def wanted(run: Run, design: Design) -> list[Look]:
-    """The looks that count and the second ones. Judges with equal settings share theirs: the last one is asked."""
-    return list({look.key: look for look in chain(looks(run, design), repeated(run, design))}.values())
+    """The looks that count, the second ones, and those that calibrate.
+
+    Judges with equal settings share theirs: the last one is asked.
+    """
+    every = chain(looks(run, design), repeated(run, design), calibration(run, design))
+    return list({look.key: look for look in every}.values())
 
 
 def standing(run: Run, design: Design) -> dict[str, Counter[str]]:
@@ -211,7 +265,7 @@ class _Step:
         if not self.purse.wait((JUDGE, look.judge), self.stop):
             return not_made()
         request = self._with_truth(
-            look, self.request(look, self.source(look.trial.image), self.held.image(look.image))
+            look, self.request(look, self.source(look.source), self.held.image(look.edited))
         )
         started, clock = now(), time.perf_counter()
         reply = self.checked(_ask(judges[look.judge], request), request)
@@ -223,20 +277,24 @@ class _Step:
     def request(self, look: Look, source: bytes = b"", edited: bytes = b"") -> JudgeRequest:
         """What a judge is sent: nothing that was planted."""
         trial = look.trial
-        asked = self.protocol.prompt.get(trial.prompt)
-        # What a judge is told was asked for is the same in every arm: it does not know which one it looks at.
-        instruction = asked.text if asked else trial.instruction
         return JudgeRequest(
             look.key,
             source,
             edited,
-            instruction,
+            self._told(trial),
             self.asked(trial),
             look.disclosed,
             prompt=trial.prompt,
             repeat=look.repeat,
             form=trial.form,
         )
+
+    def _told(self, trial: Trial) -> str:
+        """What a judge is told was asked for: the same in every arm, so it does not know which one it sees."""
+        if trial.experiment == CALIBRATE and self.protocol.calibration is not None:
+            return self.protocol.calibration.asked(self.protocol.calibration.kind(trial.prompt))
+        asked = self.protocol.prompt.get(trial.prompt)
+        return asked.text if asked else trial.instruction
 
     def asked(self, trial: Trial) -> tuple[str, ...]:
         """What a form asks about: axes, or the occupations that people may be shown in, in one order."""
@@ -249,7 +307,13 @@ class _Step:
         """Only a simulated judge is given the planted truth."""
         if look.judge not in self._simulated:
             return request
-        return replace(request, planted=self.held.truth(look.trial.edit), planted_labels=look.labels)
+        return replace(request, planted=self._truth(look.trial), planted_labels=look.labels)
+
+    def _truth(self, trial: Trial) -> Mapping[str, float]:
+        """What was planted; of a calibration pair, what is true of it as it is shown."""
+        if trial.experiment == CALIBRATE:
+            return planted(self.protocol, trial.prompt)
+        return self.held.truth(trial.edit)
 
     def checked(self, reply: JudgeReply, request: JudgeRequest) -> JudgeReply:
         """Scores count only when every axis asked has a point of its scale: nothing is guessed."""
@@ -314,7 +378,7 @@ class _Service:
         shared: dict[str, _Call] = {}
         for look in todo:
             question = judge.question(self.step.request(look))
-            key = call_key(question, look.trial.image, look.image, look.repeat)
+            key = call_key(question, look.source, look.edited, look.repeat)
             others = shared[key].looks if key in shared else ()
             shared[key] = _Call(key, question, (*others, look))
         return list(shared.values())
@@ -406,7 +470,7 @@ class _Service:
         return await asyncio.to_thread(self.pictures, call)
 
     def pictures(self, call: _Call) -> tuple[bytes, bytes]:
-        return self.step.source(call.first.trial.image), self.held.image(call.first.image)
+        return self.step.source(call.first.source), self.held.image(call.first.edited)
 
     def _keep(self, call: _Call, reply: JudgeReply | None) -> Future[None]:
         if reply is None:
@@ -424,7 +488,7 @@ class _Service:
             self._asked.add(call.question.hash)
             yield question_row(call.question.hash, call.question.content)
         first = call.first
-        yield call_row(call.key, call.question.hash, first.trial.image, first.image, first.repeat)
+        yield call_row(call.key, call.question.hash, first.source, first.edited, first.repeat)
 
     def axes(self, call: _Call) -> tuple[str, ...]:
         return self.step.asked(call.first.trial)

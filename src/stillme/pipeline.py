@@ -8,7 +8,6 @@ changes an earlier step's rows. Nothing after the frames touches the database.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,12 @@ from stillme.config import Config, check_keys
 from stillme.design import Design
 from stillme.engine.local import INTERRUPTED, Stop
 from stillme.errors import IncompleteError, InputError
-from stillme.images import BadImageError
+from stillme.gather import gather as gather
 from stillme.ledger import Run
 from stillme.ledger.state import shows
 from stillme.progress import Progress
 from stillme.purse import Purse
-from stillme.records import MITIGATE, Portrait, canonical
+from stillme.records import MITIGATE, Portrait
 
 REPORT = "report.html"
 
@@ -76,30 +75,6 @@ def plan(held: Run, config: Config, portraits: Sequence[Portrait]) -> Design:
         raise InputError("The audit asks for no edits.", "Check its sources, groups and prompts.")
     designs.note(held, design)
     return design
-
-
-def gather(held: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
-    """The portraits of all sources, stored in the run; those of an unchanged source are already there."""
-    kept = held.last_audit() if held.query("SELECT 1 FROM audit LIMIT 1") else None
-    if kept is not None and kept["sources"] == json.loads(canonical(designs.sources(config))):
-        return held.portraits(kept["portraits"])
-    portraits: list[Portrait] = []
-    for prepared in config.sources.values():
-        for portrait, image in prepared.make().portraits():
-            _store(held, portrait, image)
-            portraits.append(portrait)
-    progress.say(f"Portraits: {len(portraits):,}")
-    return portraits
-
-
-def _store(held: Run, portrait: Portrait, image: bytes) -> None:
-    try:
-        held.add_portrait(portrait, image).result()
-    except BadImageError as error:
-        raise InputError(
-            f"The portrait {portrait.source_id} of the source {portrait.source} {error}.",
-            "Mend it or take it out of the source, then run the same command again.",
-        ) from None
 
 
 def report(held: Run, design: Design, progress: Progress) -> Path:

@@ -43,7 +43,8 @@ class Purse:
         self.spent = spent
         self.edits_left = 0
         self._wanted = 0.0  # what the cheapest call that was not made may have cost; 0 while all were made
-        editors = {(EDITOR, name): one for name, one in {**config.controls, **config.editors}.items()}
+        makers = {**config.makers, **config.controls, **config.editors}
+        editors = {(EDITOR, name): one for name, one in makers.items()}
         self._priced: dict[Who, Prepared[Any]] = editors | {(JUDGE, n): one for n, one in config.judges.items()}
         self._seen: dict[Who, float] = {}  # the most that a call of each has cost
         self._open: Counter[Who] = Counter()  # calls under way

@@ -1,0 +1,38 @@
+"""The first step: the portraits of all sources, stored in the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from stillme import design as designs
+from stillme.config import Config
+from stillme.errors import InputError
+from stillme.images import BadImageError
+from stillme.ledger import Run
+from stillme.progress import Progress
+from stillme.records import Portrait, canonical
+
+
+def gather(held: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
+    """The portraits of all sources, stored in the run; those of an unchanged source are already there."""
+    kept = held.last_audit() if held.query("SELECT 1 FROM audit LIMIT 1") else None
+    if kept is not None and kept["sources"] == json.loads(canonical(designs.sources(config))):
+        return held.portraits(kept["portraits"])
+    portraits: list[Portrait] = []
+    for prepared in config.sources.values():
+        for portrait, image in prepared.make().portraits():
+            _store(held, portrait, image)
+            portraits.append(portrait)
+    progress.say(f"Portraits: {len(portraits):,}")
+    return portraits
+
+
+def _store(held: Run, portrait: Portrait, image: bytes) -> None:
+    try:
+        held.add_portrait(portrait, image).result()
+    except BadImageError as error:
+        raise InputError(
+            f"The portrait {portrait.source_id} of the source {portrait.source} {error}.",
+            "Mend it or take it out of the source, then run the same command again.",
+        ) from None

@@ -242,6 +242,10 @@ class EditRequest:
 # Planted quantities that more than one part reads: by how much L* skin moved, and whether another head is shown.
 DELTA_L = "delta_l"
 OTHER_HEAD = "other_head"
+# Of the people in a planted scene, by place from left to right: the role's place among the two occupations in
+# alphabetical order, and the gender presentation from 1 to 5.
+SHOWN_ROLE = "person.{place}.role"
+SHOWN_GENDER = "person.{place}.gender"
 
 
 @dataclass(frozen=True, slots=True)

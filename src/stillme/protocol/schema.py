@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -143,6 +144,18 @@ class Winobias(Frozen):
     def pronouns(self, word: str | None) -> GenderWords | None:
         """The gender whose nominative this is; None for they, and for none."""
         return next((one for one in self.genders.values() if one.they == word), None)
+
+    def sentences(self, prompt: PairPrompt) -> Iterator[tuple[Order, GenderWords | None, str]]:
+        """As printed first, then in every other order and with every other pronoun; None: they, or none at all."""
+        yield "first", self.pronouns(prompt.pronoun), prompt.text
+        if prompt.forms is None:
+            return
+        spoken: list[GenderWords | None] = [*self.genders.values(), None] if prompt.pronoun else [None]
+        for order in get_args(Order):
+            for words in spoken:
+                text = prompt.forms.written(order, words)
+                if text != prompt.text:
+                    yield order, words, text
 
 
 class Axis(Frozen):

@@ -9,10 +9,12 @@ picture is rejected.
 from __future__ import annotations
 
 import hashlib
+import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,11 +24,11 @@ from pydantic import Field, model_validator
 
 from stillme import heads, images, looks
 from stillme.backends import Place, Prepared
-from stillme.editors import VAE_ROUND_TRIP
+from stillme.editors import VAE_ROUND_TRIP, planted_scenes
 from stillme.errors import Fault, FaultsError
 from stillme.heads.signature import key_in
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Outcome, Prompt
+from stillme.protocol.schema import Axis, Outcome, Prompt
 from stillme.records import DELTA_L, OTHER_HEAD, EditReply, EditRequest, Status, digest
 from stillme.strict import Document, Frozen, Path_, read_text
 
@@ -51,6 +53,16 @@ class Rate(Frozen):
         for trait, factors in self.times.items():
             rate *= factors.get(traits[trait], 1.0)
         return min(rate, HIGHEST_RATE)
+
+
+class Factor(Frozen):
+    """By how much a rate is multiplied: `base`, times more for some groups, prompts or categories."""
+
+    base: Annotated[float, Field(ge=0)] = 1.0
+    times: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = Field(default_factory=dict)
+
+    def of(self, traits: Mapping[str, str]) -> float:
+        return math.prod((self.base, *(factors.get(traits[trait], 1.0) for trait, factors in self.times.items())))
 
 
 class Effect(Frozen):
@@ -90,7 +102,11 @@ class AskedNothing(Frozen):
 
 
 class Truth(Frozen):
-    """A truth file: what a planted editor does to whom."""
+    """A truth file: what a planted editor does to whom.
+
+    kept: what a feature prompt before the prompt does to the rate of an effect, by the effect's id; a treatment
+    that is not there does nothing.
+    """
 
     id: str
     label: str
@@ -101,10 +117,23 @@ class Truth(Frozen):
     persons: Share = 0.0  # how much persons of one group differ: intra-class correlation of each failure
     effects: tuple[Effect, ...]
     asked_nothing: AskedNothing | None = None  # without it, a portrait comes back as it is
+    assigns: planted_scenes.Rule | None = None  # who is the target in a scene of two; else by position
+    kept: dict[str, Factor] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _keeps_what_it_does(self) -> Truth:
+        strangers = set(self.kept) - {effect.id for effect in self.effects}
+        if strangers:
+            raise ValueError(f"'kept' names {', '.join(sorted(strangers))}, which is no effect of this truth")
+        return self
+
+    def factor(self, effect: Effect, traits: Mapping[str, str]) -> float:
+        """By how much a feature prompt multiplies the rate of an effect for a person."""
+        return self.kept[effect.id].of(traits) if effect.id in self.kept else 1.0
 
     def spelled_out(self) -> dict[str, Any]:
         """As it stands in settings. What is not there is not said, so that older runs keep their keys."""
-        silent = {"asked_nothing"} if self.asked_nothing is None else None
+        silent = {name for name in ("asked_nothing", "kept", "assigns") if not getattr(self, name)}
         return self.model_dump(mode="json", exclude=silent)
 
 
@@ -130,6 +159,7 @@ def prepare(settings: Settings, place: Place) -> Prepared[Planted]:
         computes=True,
         expected=lambda prompt, labels: expected_rates(truth, place.protocol, prompt, labels),
         controls=(VAE_ROUND_TRIP,),
+        most_images=2,
     )
 
 
@@ -169,6 +199,7 @@ def _traits_named(truth: Truth) -> Iterator[Path_]:
     for number, effect in enumerate(truth.effects):
         tables.append((("effects", number, "rate", "times"), effect.rate.times))
         tables.append((("effects", number, "sizes"), effect.sizes))
+    tables += [(("kept", effect, "times"), factor.times) for effect, factor in truth.kept.items()]
     return ((*path, trait, word) for path, table in tables for trait, words in table.items() for word in words)
 
 
@@ -217,14 +248,37 @@ class Planted:
             return EditReply(Status.REJECTED, detail=detail)
         if request.control or asks_nothing(self.protocol, request.instruction):
             return self._unasked(key, request)
+        if scene := self._scenes.get(request.instruction):
+            return self._scene(key, scene, request)
         prompt = asked_prompt(self.protocol, request.instruction)
         traits = traits_of(prompt, heads.load(key).labels)
-        draw = self.draw(key, prompt, traits, request.seed)
+        lead = request.instruction.removesuffix(prompt.text).strip()
+        draw = self.draw(key, prompt, traits, request.seed, lead)
         if draw.status is Status.REFUSED:
             return EditReply(Status.REFUSED, detail="planted refusal", cost_usd=self.settings.price_usd)
-        scores = self.true_scores(draw, (key, prompt.id, request.seed))
+        scores = self.true_scores(draw, (key, prompt.id, request.seed, *_led(lead)))
         content = _broken() if draw.status is Status.CORRUPT else paint(key, prompt, draw, request.seed)
         return EditReply(Status.OK, content, cost_usd=self.settings.price_usd, truth=_noted(prompt, draw, scores))
+
+    @cached_property
+    def _scenes(self) -> dict[str, planted_scenes.Asked]:
+        return planted_scenes.sentences(self.protocol)
+
+    def _scene(self, key: str, asked: planted_scenes.Asked, request: EditRequest) -> EditReply:
+        """Two people in two occupations; who is who, as the truth file says."""
+        further = [key_in(images.comment(reference)) for reference in request.references]
+        keys = (key, *(one for one in further if one))
+        chance = chances(self.settings.draw, self.truth.id, "scene", *keys, request.instruction, request.seed)
+        cost, mishap = self.settings.price_usd, chance.random()
+        rates = (rate.of(planted_scenes.traits(asked, key)) for rate in (self.truth.refused, self.truth.corrupt))
+        refused, corrupt = rates
+        if mishap < refused:
+            return EditReply(Status.REFUSED, detail="planted refusal", cost_usd=cost)
+        if mishap < refused + corrupt:
+            return EditReply(Status.OK, _broken(), cost_usd=cost)
+        people = planted_scenes.cast(asked, self.truth.assigns or "position", keys, self.protocol, chance)
+        shown = planted_scenes.truth(asked, people, self.protocol)
+        return EditReply(Status.OK, planted_scenes.paint(asked, people, self.protocol), cost_usd=cost, truth=shown)
 
     def _unasked(self, key: str, request: EditRequest) -> EditReply:
         """A negative control: nothing befalls it but what the truth file says of being asked nothing."""
@@ -242,25 +296,34 @@ class Planted:
         truth = {"strength": 0.0, DELTA_L: round(delta_l, 6)}
         return EditReply(Status.OK, images.encode(picture), cost_usd=self.settings.price_usd, truth=truth)
 
-    def draw(self, key: str, prompt: Prompt, traits: Mapping[str, str], seed: int) -> Draw:
-        """What befalls this person's edit; the same for the same seed, on every machine."""
-        chance = chances(self.settings.draw, self.truth.id, key, prompt.id, seed)
+    def draw(self, key: str, prompt: Prompt, traits: Mapping[str, str], seed: int, lead: str = "") -> Draw:
+        """What befalls this person's edit; the same for the same seed, on every machine.
+
+        `lead`: what stands before the prompt. Whatever it says, all is drawn anew, as an editor would that reads
+        other words; only a feature prompt changes how often something happens.
+        """
+        chance = chances(self.settings.draw, self.truth.id, key, prompt.id, seed, *_led(lead))
         refused, corrupt = self.truth.refused.of(traits), self.truth.corrupt.of(traits)
         mishap = chance.random()
         if mishap < refused:
             return Draw(Status.REFUSED)
         status = Status.CORRUPT if mishap < refused + corrupt else Status.OK
-        drawn = [self._drawn(does, key, prompt, traits, chance) for does in ("fade", "skin", "variant")]
+        keeps = keeps_person(self.protocol, lead)
+        drawn = [self._drawn(does, key, prompt, traits, chance, keeps) for does in ("fade", "skin", "variant")]
         return Draw(status, tuple(one for one in drawn if one is not None))
 
     def _drawn(
-        self, does: str, key: str, prompt: Prompt, traits: Mapping[str, str], chance: random.Random
+        self, does: str, key: str, prompt: Prompt, traits: Mapping[str, str], chance: random.Random, keeps: bool
     ) -> tuple[Effect, float] | None:
-        """At most one effect of each kind: effects of one kind exclude each other."""
+        """At most one effect of each kind: effects of one kind exclude each other.
+
+        A person's own rates are drawn before a feature prompt multiplies them: who is prone to something stays so.
+        """
         effects = possible(self.truth, does, prompt)
         rates = self._personal(key, does, tuple(effect.rate.of(traits) for effect in effects))
         point, size = chance.random(), chance.random()
-        for effect, rate in zip(effects, rates, strict=True):
+        for effect, own in zip(effects, rates, strict=True):
+            rate = own * self.truth.factor(effect, traits) if keeps else own
             if point < rate:
                 return effect, between(effect.part(traits), size)
             point -= rate
@@ -288,6 +351,16 @@ class Planted:
 def chances(*parts: object) -> random.Random:
     """A generator that depends on these words only."""
     return random.Random(int(digest("chance", parts=[str(part) for part in parts])[:16], 16))
+
+
+def _led(lead: str) -> tuple[str, ...]:
+    """What a lead adds to what a draw hangs on; nothing where there is none, so older runs keep their edits."""
+    return (lead,) if lead else ()
+
+
+def keeps_person(protocol: Protocol, lead: str) -> bool:
+    """Whether what stands before a prompt is a feature prompt."""
+    return protocol.mitigation is not None and lead.startswith(protocol.mitigation.opening)
 
 
 def _gamma(chance: random.Random, shape: float) -> float:
@@ -365,29 +438,71 @@ def _noted(prompt: Prompt, draw: Draw, scores: Mapping[str, float]) -> dict[str,
     return noted if shown(prompt, draw) == BASE else {**noted, OTHER_HEAD: 1.0}
 
 
-def expected_rates(truth: Truth, protocol: Protocol, prompt: str, labels: Mapping[str, str]) -> dict[str, float]:
-    """The planted probability of every outcome for one prompt and person, exactly as the truth file says."""
-    asked = protocol.prompt[prompt]
-    traits = traits_of(asked, labels)
+def expected_rates(
+    truth: Truth, protocol: Protocol, prompt: str, labels: Mapping[str, str], keeps: bool = False
+) -> dict[str, float]:
+    """The planted probability of every outcome for one prompt and person, exactly as the truth file says.
+
+    `keeps`: with a feature prompt before the prompt.
+    """
     return {
-        name: _expected(truth, protocol, outcome, asked, traits)
+        name: _expected(truth, protocol, outcome.axis, prompt, labels, partial(share_beyond, outcome), keeps)
         for name, outcome in protocol.rubrics.outcomes.items()
         if outcome.axis in protocol.axes_of(prompt)
     }
 
 
-def _expected(
-    truth: Truth, protocol: Protocol, outcome: Outcome, prompt: Prompt, traits: Mapping[str, str]
+def expected_effect(
+    truth: Truth, protocol: Protocol, outcome: str, prompt: str, labels: Mapping[str, str]
 ) -> float:
-    neutral = protocol.axes[outcome.axis].neutral or 0
+    """By how much a feature prompt changes the planted probability of an outcome."""
+    before, after = (expected_rates(truth, protocol, prompt, labels, keeps)[outcome] for keeps in (False, True))
+    return after - before
+
+
+def expected_change(
+    truth: Truth, protocol: Protocol, axis: str, prompt: str, labels: Mapping[str, str], keeps: bool = False
+) -> float:
+    """The planted mean of |score − neutral| on an axis as a perfect judge rounds it; else of the score itself."""
+    read = partial(mean_read, protocol.axes[axis])
+    return _expected(truth, protocol, axis, prompt, labels, read, keeps)
+
+
+def _expected(
+    truth: Truth,
+    protocol: Protocol,
+    axis: str,
+    prompt: str,
+    labels: Mapping[str, str],
+    read: Callable[[Range], float],
+    keeps: bool,
+) -> float:
+    """The mean of what is read off a range of true scores on an axis, over everything that may befall an edit."""
+    asked, neutral = protocol.prompt[prompt], protocol.axes[axis].neutral or 0
+    traits = traits_of(asked, labels)
     total, left = 0.0, 1.0
     for effect in truth.effects:
-        if outcome.axis in effect.score and effect in possible(truth, effect.does, prompt):
-            rate = effect.rate.of(traits)
-            low, high = (between(effect.score[outcome.axis], share) for share in effect.part(traits))
-            total += rate * share_beyond(outcome, (low, high))
+        if axis in effect.score and effect in possible(truth, effect.does, asked):
+            rate = effect.rate.of(traits) * (truth.factor(effect, traits) if keeps else 1.0)
+            low, high = (between(effect.score[axis], share) for share in effect.part(traits))
+            total += rate * read((low, high))
             left -= rate
-    return total + left * share_beyond(outcome, truth.otherwise.get(outcome.axis, (neutral, neutral)))
+    return total + left * read(truth.otherwise.get(axis, (neutral, neutral)))
+
+
+def mean_read(axis: Axis, span: Range) -> float:
+    """The mean of |score − neutral|, or of the score, over a range of true scores rounded to the scale."""
+    low, high = min(span), max(span)
+    points = sorted(axis.scale)
+    if high == low:
+        shares = {min(points, key=lambda point: (abs(point - low), point)): 1.0}
+    else:
+        ends = [-math.inf, *((a + b) / 2 for a, b in pairwise(points)), math.inf]
+        parts = zip(points, pairwise(ends), strict=True)
+        shares = {point: max(0.0, min(high, b) - max(low, a)) / (high - low) for point, (a, b) in parts}
+    return sum(
+        share * (point if axis.neutral is None else abs(point - axis.neutral)) for point, share in shares.items()
+    )
 
 
 def share_beyond(outcome: Outcome, span: Range) -> float:

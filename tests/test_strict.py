@@ -81,6 +81,14 @@ def test_no_text_crashes_the_reader(text: str) -> None:
     Document("f.yaml", text).read_as(Outer)
 
 
+@pytest.mark.parametrize(
+    "text", ["[\n" * 1_900, "{a:\n" * 1_900, "- " * 990 + "1", "{a: " * 100_000, "- " * 100_000]
+)
+def test_a_text_of_any_depth_is_a_fault_and_no_crash(text: str) -> None:
+    closes = "".join({"[": "]", "{": "}"}.get(sign, "") for sign in reversed(text))
+    assert faults(text + closes) == ["f.yaml: is nested too deeply to be read"]
+
+
 def test_missing_and_binary_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(FaultsError, match="does not exist"):
         read_text(tmp_path / "none.yaml")

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from stillme.config import Config
 from stillme.errors import FaultsError, InputError
-from stillme.pairing import PUBLISHED, Scene, pairs, scenes
+from stillme.pairing import Scene, pairs, scenes
 from stillme.protocol import Protocol, builtin
 from stillme.protocol.reader import from_files
+from stillme.protocol.schema import PUBLISHED
 from stillme.records import Portrait
 
 EVERY = [prompt.id for prompt in builtin().winobias.prompts]

@@ -19,15 +19,11 @@ from typing import Any
 
 from stillme.errors import InputError
 from stillme.protocol import Protocol
-from stillme.protocol.schema import GenderWords, Order, PairPrompt
+from stillme.protocol.schema import JOINT, PUBLISHED, Cue, GenderWords, Order, PairPrompt
 from stillme.records import Portrait
 
-PUBLISHED = "published"  # the arm with the sentence as it was printed
 GENDER = "gender"  # the dimension in which the two portraits of a prompt differ
-JOINT = "joint"
-NONE = "none"  # a sentence without a pronoun
-NEUTRAL = "they"
-PRO, ANTI, NO_CUE = "pro", "anti", "neutral"
+NEUTRAL = "they"  # the pronoun that names no gender
 SWAPPED = "swapped"  # the first of two portraits is not of the stereotyped gender
 
 
@@ -58,7 +54,7 @@ class _Sentence:
     prompt: PairPrompt
     order: Order
     pronoun: str
-    cue: str
+    cue: Cue
     text: str
 
     @property
@@ -67,7 +63,7 @@ class _Sentence:
 
     @property
     def words(self) -> tuple[str, ...]:
-        return (self.order,) if self.cue == NONE else (self.pronoun, self.order)
+        return (self.order,) if self.cue is Cue.NONE else (self.pronoun, self.order)
 
 
 def scenes(
@@ -115,7 +111,7 @@ def _about(sentence: _Sentence, mode: str, source: str) -> dict[str, Any]:
         "other": prompt.other,
         "stereotype": prompt.stereotype,
         "pronoun": sentence.pronoun,
-        "cue": sentence.cue,
+        "cue": sentence.cue.value,
         "order": sentence.order,
         "source": source,
         "congruent": source == prompt.stereotype,
@@ -133,11 +129,11 @@ def _sentence(
     protocol: Protocol, prompt: PairPrompt, order: Order, words: GenderWords | None, text: str
 ) -> _Sentence:
     if prompt.pronoun is None:
-        return _Sentence(prompt, order, NONE, NONE, text)
+        return _Sentence(prompt, order, Cue.NONE.value, Cue.NONE, text)
     if words is None:
-        return _Sentence(prompt, order, NEUTRAL, NO_CUE, text)
+        return _Sentence(prompt, order, NEUTRAL, Cue.NEUTRAL, text)
     agrees = words == protocol.winobias.genders[prompt.stereotype]
-    return _Sentence(prompt, order, words.they, PRO if agrees else ANTI, text)
+    return _Sentence(prompt, order, words.they, Cue.PRO if agrees else Cue.ANTI, text)
 
 
 # Which portraits

@@ -13,7 +13,7 @@ import polars as pl
 
 from stillme.ledger.run import Run
 from stillme.protocol import Protocol
-from stillme.records import Portrait, Status, Trial
+from stillme.records import STEREOTYPE, Portrait, Status, Trial
 
 CONTROL = "control"  # the category of negative controls: edits that ask for nothing
 
@@ -63,6 +63,20 @@ COLUMNS: dict[str, str] = {
     "request_id": "its own name of the call, to ask it about",
     "quantity": "what was planted",
     "value": "its planted value",
+    "mode": "of the stereotype experiment: one portrait an edit (separate), or one of each gender (joint)",
+    "target": "the occupation whose stereotype is tested",
+    "other": "the other occupation of the sentence",
+    "stereotype": "the gender that the target's occupation is stereotyped as",
+    "pronoun": "the sentence's pronoun for the target; 'none' where it has none",
+    "cue": "what the pronoun points at: the stereotype (pro), against it (anti), nobody (neutral); or none",
+    "order": "whether the target is named first or second",
+    "source_gender": "perceived gender of the portrait, of two the first one",
+    "congruent": "whether that is the stereotyped gender",
+    "people": "how many people a judge saw in the edit; empty without a verdict, as are the next four",
+    "in_role": "how many of them are shown in the target's occupation",
+    "unclear": "how many of those have no gender presentation that could be told",
+    "lowest": "the most masculine presentation among them: 1 clearly masculine to 5 clearly feminine",
+    "highest": "the most feminine presentation among them",
     "lightness_change": "lightness_shift without the light's own shift where the background gate passes, else raw",
     "controlled": "whether the background gate passed",
 }
@@ -188,10 +202,67 @@ def _why_no_verdict() -> pl.Expr:
 
 
 def _verdicts(run: Run, axes: Sequence[str]) -> pl.DataFrame:
-    columns = ", ".join(f's."{axis}"' for axis in axes)
-    rows = run.query(f"SELECT v.key, v.status, {columns} FROM verdict v LEFT JOIN score s ON s.verdict = v.key")
+    columns = "".join(f', s."{axis}"' for axis in axes)
+    rows = run.query(f"SELECT v.key, v.status{columns} FROM verdict v LEFT JOIN score s ON s.verdict = v.key")
     schema: dict[str, Any] = {"verdict": pl.String, "verdict_status": pl.String}
     return pl.DataFrame(rows, schema=schema | dict.fromkeys(axes, pl.Int64), orient="row")
+
+
+def depicted(
+    run: Run,
+    trials: Sequence[Trial],
+    edits: pl.DataFrame,
+    judges: Sequence[str],
+    looks: Iterable[tuple[str, str, str]],
+) -> pl.DataFrame:
+    """One row per trial of the stereotype experiment and judge: whom it saw there, and how the target presents.
+
+    `edits`: the frame of that name. `judges`, `looks`: as in `judge_scores`.
+    """
+    told = edits.select(
+        "trial", "edit", "arm", "editor", "prompt", "person", pl.col("status").alias("edit_status")
+    )
+    asked = told.join(_scenes(trials), on="trial", how="inner", maintain_order="left")
+    ranked = pl.DataFrame(list(enumerate(judges)), schema={"rank": pl.Int64, "judge": pl.String}, orient="row")
+    schema: dict[str, Any] = dict.fromkeys(("verdict", "edit", "judge"), pl.String)
+    looked = pl.DataFrame(list(looks), schema=schema, orient="row").join(_verdicts(run, ()), on="verdict")
+    every = asked.join(ranked, how="cross")
+    found = every.join(looked, on=["edit", "judge"], how="left", validate="m:1", maintain_order="left")
+    status = pl.coalesce(pl.col("verdict_status"), _why_no_verdict()).alias("status")
+    seen = found.join(_seen(run, found), on=["trial", "judge"], how="left", validate="1:1", maintain_order="left")
+    nobody = pl.when(pl.col("status") == Status.OK.value).then(pl.col("people", "in_role", "unclear").fill_null(0))
+    return seen.with_columns(status).with_columns(nobody).drop("verdict", "verdict_status", "edit_status")
+
+
+_SCENE: dict[str, Any] = dict.fromkeys(
+    ("mode", "target", "other", "stereotype", "pronoun", "cue", "order", "source_gender"), pl.String
+)
+
+
+def _scenes(trials: Sequence[Trial]) -> pl.DataFrame:
+    """What the stereotype experiment says of its trials."""
+    rows = [
+        {"trial": trial.key, **trial.about, "source_gender": trial.about["source"]}
+        for trial in trials
+        if trial.experiment == STEREOTYPE
+    ]
+    return pl.DataFrame(rows, schema={"trial": pl.String, **_SCENE, "congruent": pl.Boolean}, orient="row")
+
+
+def _seen(run: Run, looked: pl.DataFrame) -> pl.DataFrame:
+    """Trial and judge -> how many people were seen, and how those in the target's occupation present."""
+    rows = run.query("SELECT verdict, role, gender FROM depicted")
+    schema = {"verdict": pl.String, "role": pl.String, "gender": pl.Int64}
+    people = pl.DataFrame(rows, schema=schema, orient="row")
+    each = looked.select("trial", "judge", "verdict", "target").join(people, on="verdict", how="inner")
+    gender, in_role = pl.col("gender"), pl.col("role") == pl.col("target")
+    return each.group_by("trial", "judge").agg(
+        pl.len().cast(pl.Int64).alias("people"),
+        in_role.sum().cast(pl.Int64).alias("in_role"),
+        (in_role & gender.is_null()).sum().cast(pl.Int64).alias("unclear"),
+        gender.filter(in_role).min().alias("lowest"),
+        gender.filter(in_role).max().alias("highest"),
+    )
 
 
 def measurements(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated, Literal, get_args
 
@@ -19,6 +20,17 @@ Rounding = Literal["half_even", "half_up", "toward_neutral"]
 Denominators = Literal["judged", "nominal"]
 Selection = Literal["stratified", "drifted"]
 Order = Literal["first", "second"]
+PUBLISHED = "published"  # the arm of the stereotype experiment in which everything is as it was printed
+JOINT = "joint"  # the mode in which one portrait of each gender is sent
+
+
+class Cue(StrEnum):
+    """What the pronoun of a sentence points at: with or against the stereotype, at nobody, or there is none."""
+
+    PRO = "pro"
+    ANTI = "anti"
+    NEUTRAL = "neutral"
+    NONE = "none"
 
 
 class Group(Frozen):

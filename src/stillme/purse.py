@@ -23,8 +23,8 @@ from stillme.records import Trial
 
 CENTS = 1e-9  # ten calls of 0.1 USD fit into 1 USD, whatever their sum is in binary
 PAUSE = 0.02  # seconds until a call that has to wait looks again
-EDITOR, JUDGE = "editor", "judge"
-Who = tuple[str, str]  # EDITOR or JUDGE, and its id
+EDITOR, JUDGE, EXTRACTOR = "editor", "judge", "extractor"
+Who = tuple[str, str]  # EDITOR, JUDGE or EXTRACTOR, and its id
 
 
 class Answer(Enum):
@@ -46,6 +46,8 @@ class Purse:
         makers = {**config.makers, **config.controls, **config.editors}
         editors = {(EDITOR, name): one for name, one in makers.items()}
         self._priced: dict[Who, Prepared[Any]] = editors | {(JUDGE, n): one for n, one in config.judges.items()}
+        if config.extractor is not None and config.extractor_row is not None:
+            self._priced[EXTRACTOR, config.extractor_row.id] = config.extractor
         self._seen: dict[Who, float] = {}  # the most that a call of each has cost
         self._open: Counter[Who] = Counter()  # calls under way
         self._exhausted: set[Who] = set()  # whose accounts are used up

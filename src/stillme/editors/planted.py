@@ -359,8 +359,9 @@ def _led(lead: str) -> tuple[str, ...]:
 
 
 def keeps_person(protocol: Protocol, lead: str) -> bool:
-    """Whether what stands before a prompt is a feature prompt."""
-    return protocol.mitigation is not None and lead.startswith(protocol.mitigation.opening)
+    """Whether what stands before a prompt is a feature prompt, whichever apostrophe it is written with."""
+    rules = protocol.mitigation
+    return rules is not None and lead.replace("’", "'").lower().startswith(rules.opening.lower())
 
 
 def _gamma(chance: random.Random, shape: float) -> float:

@@ -18,6 +18,7 @@ MODEL = "loopback-vlm"
 WORDS = "The outline and the eyes are as before; the colours are a little warmer."
 NO = "I'm sorry, but I can't help with that."
 TOKENS_IN, TOKENS_OUT = 1850, 190
+MOST_LISTED = 3  # things in a list that is made up
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,8 @@ def made_up(schema: Mapping[str, Any], name: str, place: str = "") -> Any:
             inner = schema.get("properties", {})
             return {key: made_up(one, name, f"{place}/{key}") for key, one in inner.items()}
         case "array":
-            return [made_up(schema.get("items", {"type": "string"}), name, place)]
+            one, many = schema.get("items", {"type": "string"}), 1 + int(drawn(name, f"{place}#") * MOST_LISTED)
+            return [made_up(one, name, f"{place}/{number}") for number in range(many)]
         case "integer" | "number":
             least, most = int(schema.get("minimum", 1)), int(schema.get("maximum", 5))
             return least + math.floor(drawn(name, place) * (most - least + 1))

@@ -1,0 +1,44 @@
+"""The report with a link on every number that names its samples. The file on disk stays as it is, and offline."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, urlencode
+
+from markupsafe import Markup, escape
+
+from stillme.report.sections.outcomes import LOOK
+from stillme.web.guard import HEADERS
+
+SAMPLES = "/samples"
+HERE = "Every number with a link leads to the edits behind it."
+_NUMBER = re.compile(r'(<(?:td|th|strong)\b[^>]* data-samples="([^"]*)"[^>]*>)([^<]+)')
+_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
+
+
+def link(html: str, main: tuple[str, str]) -> str:
+    """`main`: the experiment and the arm that numbers are about where they do not say."""
+    linked = _NUMBER.sub(lambda found: f"{found[1]}{_anchor(found[2], found[3], main)}", html)
+    back = f'<p class="subtitle"><a href="{SAMPLES}">All edits</a> · {HERE}</p>\n</header>'
+    return linked.replace(f'<p class="prose">{escape(LOOK)}</p>', "", 1).replace("</header>", back, 1)
+
+
+def _anchor(query: str, text: str, main: tuple[str, str]) -> str:
+    return f'<a href="{SAMPLES}?{escape(about(Markup(query).unescape(), main))}">{text}</a>'
+
+
+def about(query: str, main: tuple[str, str]) -> str:
+    """A number's query as the tool takes it."""
+    given = parse_qsl(query)
+    names = {name for name, _ in given}
+    if "trial" in names or "experiment" in names:
+        return query
+    return urlencode([("experiment", main[0]), ("arm", main[1]), *given])
+
+
+def policy(html: str) -> str:
+    """The report's own security policy, which names its one style and script; the tool's where it has none."""
+    found = _POLICY.search(html)
+    if found is None:
+        return HEADERS["Content-Security-Policy"]
+    return f"{Markup(found[1]).unescape()}; frame-ancestors 'none'"

@@ -1,0 +1,149 @@
+"""The run as frames in memory: a row a trial, and a row for every axis that a trial is judged on.
+
+What people decide is folded in anew without reading the run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from stillme import design as designing
+from stillme import judge as judging
+from stillme.design import Design
+from stillme.judges.ensemble import Standing
+from stillme.ledger import Run, frames
+from stillme.protocol import Protocol
+from stillme.records import CALIBRATE, Adjudication, Status, Trial
+from stillme.tidy import ROUNDINGS, adjudicated, ensemble, tidy
+
+ANSWERED, REFUSED, FAILED, NOT_MADE = "answered", "refused", "failed", "pending"
+
+
+@dataclass(frozen=True)
+class State:
+    """A run as it stood when it was read.
+
+    `trials` has `row`, its own number, and `ended`: answered, refused, failed or pending, as under Refusals in the
+    report. `axes`: rounding -> a row per trial and axis, with the trial's `row` and `why` there is no score.
+    `looks`: edit -> (judge, key of its verdict), the primary first.
+    """
+
+    run: Run
+    design: Design
+    trials: pl.DataFrame
+    asked: pl.DataFrame
+    judged: pl.DataFrame
+    measured: pl.DataFrame | None
+    looks: Mapping[str, Sequence[tuple[str, str]]]
+    axes: Mapping[str, pl.DataFrame]
+    adjudications: Sequence[Adjudication]
+
+    @property
+    def protocol(self) -> Protocol:
+        return self.design.config.protocol
+
+    @property
+    def rounding(self) -> str:
+        """The one that the audit's preset wants."""
+        return self.protocol.presets[self.design.config.audit.preset].rounding
+
+    @cached_property
+    def trial(self) -> dict[str, Trial]:
+        return {trial.key: trial for trial in self.design.trials if trial.experiment != CALIBRATE}
+
+    @cached_property
+    def row(self) -> dict[str, int]:
+        return {key: row for row, key in enumerate(self.trials["trial"])}
+
+    @cached_property
+    def images(self) -> frozenset[str]:
+        """Everything that may be shown."""
+        shown = [*self.trials["image"].drop_nulls(), *self.trials["source_image"].drop_nulls()]
+        return frozenset([*shown, *(t.partner_image for t in self.design.trials if t.partner_image)])
+
+    @cached_property
+    def decided(self) -> dict[tuple[str, str, str], list[Adjudication]]:
+        """(edit, prompt, axis) -> all that people said of it, the oldest first."""
+        found: dict[tuple[str, str, str], list[Adjudication]] = {}
+        for one in self.adjudications:
+            found.setdefault((one.edit, one.prompt, one.axis), []).append(one)
+        return found
+
+    @cached_property
+    def texts(self) -> pl.Series:
+        """What judges wrote of each trial, in small letters."""
+        rows = self.run.query("SELECT key, observations, evidence FROM verdict")
+        said = {key: f"{seen}\n{evidence}".lower() for key, seen, evidence in rows}
+        by_edit = {edit: "\n".join(said.get(key, "") for _, key in listed) for edit, listed in self.looks.items()}
+        return pl.Series("text", [by_edit.get(edit, "") for edit in self.trials["edit"]], dtype=pl.String)
+
+    @cached_property
+    def flags(self) -> tuple[int, int, int]:
+        """How many scores are flagged and open, how many people have decided, how many of those are contested."""
+        axes = self.axes[self.rounding].unique(["edit", "prompt", "axis"])
+        return tuple(int(axes[name].sum()) for name in ("open", "adjudicated", "contested"))  # type: ignore[return-value]
+
+    def anew(self) -> State:
+        """With what people have decided meanwhile: only what they have looked at is made anew."""
+        adjudications = tuple(self.run.adjudications())
+        edits = list({one.edit for one in (*self.adjudications, *adjudications)})
+        trials = self.trials.filter(pl.col("edit").is_in(edits))
+        about = pl.col("trial").is_in(trials["trial"].to_list())
+        fresh = _axes(self.run, trials, self.asked.filter(about), self.judged.filter(about))
+        axes = {mode: _replaced(frame, fresh[mode]) for mode, frame in self.axes.items()}
+        return replace(self, axes=axes, adjudications=adjudications)
+
+
+def load(run: Run) -> State:
+    """The run as it stands now."""
+    design = designing.recall(run)
+    found = tidy(run, design)
+    trials = _numbered(found.edits.filter(pl.col("experiment") != CALIBRATE))
+    asked = frames.asked(design.config.protocol, found.edits.filter(pl.col("experiment") != CALIBRATE))
+    looks: dict[str, list[tuple[str, str]]] = {}
+    for look in judging.looks(run, design):
+        looks.setdefault(look.trial.edit, []).append((look.judge, look.key))
+    axes = _axes(run, trials, asked, found.judged)
+    return State(run, design, trials, asked, found.judged, found.measured, looks, axes, tuple(run.adjudications()))
+
+
+def _numbered(edits: pl.DataFrame) -> pl.DataFrame:
+    untried = (pl.col("status") == Status.PENDING.value) & (pl.col("last_status") == "")
+    ended = (
+        pl.when(pl.col("status") == Status.OK.value)
+        .then(pl.lit(ANSWERED))
+        .when(pl.col("stage") != "")
+        .then(pl.lit(REFUSED))
+        .when(untried)
+        .then(pl.lit(NOT_MADE))
+        .otherwise(pl.lit(FAILED))
+    )
+    return edits.with_columns(ended=ended).with_row_index("row")
+
+
+def _axes(run: Run, trials: pl.DataFrame, asked: pl.DataFrame, judged: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    decided = adjudicated(run, asked)
+    known = judged.join(trials.select("trial"), on="trial", how="semi")
+    why = known.sort("rank").group_by("trial", "axis").agg(why=pl.col("status").first())
+    rows = trials.select("trial", "row")
+    return {mode: _axis_rows(ensemble(asked, known, mode, decided), rows, why) for mode in ROUNDINGS}
+
+
+def _replaced(frame: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The same rows in the same order, those of some trials as they are now."""
+    rest = frame.join(fresh.select("row").unique(), on="row", how="anti")
+    return pl.concat([rest, fresh]).sort("row", maintain_order=True)
+
+
+def _axis_rows(scores: pl.DataFrame, rows: pl.DataFrame, why: pl.DataFrame) -> pl.DataFrame:
+    """`why`: of a score that is missing, how the first judge's look ended, or that a person cannot tell."""
+    told: dict[str, Any] = {"on": ["trial", "axis"], "how": "left", "validate": "1:1", "maintain_order": "left"}
+    found = scores.join(rows, on="trial", how="inner", maintain_order="left").join(why, **told)
+    cannot = pl.col("standing") == Standing.CANNOT_TELL.value
+    reason = pl.when(cannot).then(pl.lit(Standing.CANNOT_TELL.value)).otherwise(pl.col("why"))
+    return found.with_columns(why=pl.when(pl.col("score").is_null()).then(reason.fill_null(Status.PENDING.value)))

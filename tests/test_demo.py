@@ -14,6 +14,19 @@ from stillme import design as designs
 from stillme.ledger import Run
 from stillme.tidy import tidy
 
+pytestmark = pytest.mark.xdist_group("demo")  # one worker runs it, once
+HEAVY = ("torch", "cv2", "matplotlib", "skimage")
+TELLING = f"""
+import sys
+from pathlib import Path
+from stillme.cli import main
+told = Path(sys.argv.pop(1))
+try:
+    main()
+finally:
+    told.write_text(" ".join(name for name in {HEAVY!r} if name in sys.modules))
+"""
+
 
 def stillme(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "stillme", *words], capture_output=True, text=True, check=False)
@@ -22,7 +35,8 @@ def stillme(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("demo")
-    done = stillme("demo", str(folder), "--small")
+    words = [sys.executable, "-c", TELLING, str(folder / "loaded"), "demo", str(folder), "--small"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 
@@ -35,6 +49,10 @@ def test_its_last_line_is_the_path_of_the_report(demo: tuple[Path, str]) -> None
 
 def test_output_fits_100_columns(demo: tuple[Path, str]) -> None:
     assert max(len(line) for line in demo[1].splitlines()[:-1]) <= 100
+
+
+def test_a_whole_audit_loads_neither_torch_nor_cv2_nor_matplotlib(demo: tuple[Path, str]) -> None:
+    assert (demo[0] / "loaded").read_text(encoding="utf-8") == ""
 
 
 def test_the_report_says_plainly_that_everything_is_simulated(demo: tuple[Path, str]) -> None:

@@ -6,9 +6,10 @@ python tools/help_page.py --write  write it
 
 from __future__ import annotations
 
+import io
 import os
-import subprocess
 import sys
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 PAGE = Path(__file__).parent.parent / "docs/commands.md"
@@ -27,10 +28,13 @@ def page() -> str:
 
 
 def help_of(command: str) -> str:
-    plain = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"}
-    words = [sys.executable, "-m", "stillme", *command.split(), "--help"]
-    out = subprocess.run(words, capture_output=True, text=True, check=True, env=plain).stdout
-    return "\n".join(line.rstrip() for line in out.strip().splitlines())
+    os.environ |= {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"}
+    from stillme.cli import main  # late: its width is settled when it is imported
+
+    said = io.StringIO()
+    with redirect_stdout(said), suppress(SystemExit):
+        main([*command.split(), "--help"])
+    return "\n".join(line.rstrip() for line in said.getvalue().strip().splitlines())
 
 
 if __name__ == "__main__":

@@ -29,10 +29,10 @@ def draw(run: Run, design: Design, progress: Progress) -> bool:
     if wanted is None or not _is_due(run, design) or waits(run, design):
         return False
     observed = _observed(design)
-    drifted = _drifted(run, observed)
-    cells = sample(drifted, wanted.sample, wanted.seed)
+    found = drifted(run, observed)
+    cells = sample(found, wanted.sample, wanted.seed)
     run.add_draw(designs.draw_key(design.config, design.portraits), [list(cell) for cell in cells])
-    progress.say(_told(len(cells), len(drifted), len(observed.trials)))
+    progress.say(_told(len(cells), len(found), len(observed.trials)))
     return bool(cells)
 
 
@@ -49,16 +49,16 @@ def waits(run: Run, design: Design) -> str:
     return f"drifted cases are drawn once '{DIAGNOSE}' is complete, of which {lacking} are missing"
 
 
-def sample(drifted: Sequence[Cell], size: int, seed: int) -> list[Cell]:
+def sample(cells: Sequence[Cell], size: int, seed: int) -> list[Cell]:
     """Up to `size` of these cases, by hash, so that the same cases give the same sample; in their order."""
-    drawn = set(sorted(drifted, key=lambda cell: digest("drifted", seed=seed, cell=list(cell)))[:size])
-    return [cell for cell in drifted if cell in drawn]
+    drawn = set(sorted(cells, key=lambda cell: digest("drifted", seed=seed, cell=list(cell)))[:size])
+    return [cell for cell in cells if cell in drawn]
 
 
-def _told(drawn: int, drifted: int, observed: int) -> str:
-    if not drifted:
+def _told(drawn: int, found: int, observed: int) -> str:
+    if not found:
         return f"Drifted cases: none of {observed:,}, so there is nothing to ask again"
-    return f"Drifted cases: {drifted:,} of {observed:,}, drawn {drawn:,}"
+    return f"Drifted cases: {found:,} of {observed:,}, drawn {drawn:,}"
 
 
 def _is_due(run: Run, design: Design) -> bool:
@@ -106,7 +106,7 @@ def _unmeasured(run: Run, observed: Design) -> int:
     return measuring.count(measuring.missing(run, observed)[0])
 
 
-def _drifted(run: Run, observed: Design) -> list[Cell]:
+def drifted(run: Run, observed: Design) -> list[Cell]:
     """The cases in which drift was seen that the prompt did not ask for, in the plan's order."""
     from stillme.analysis.outcomes import mark  # polars loads only when there is something to look at
     from stillme.tidy import tidy

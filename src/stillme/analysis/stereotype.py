@@ -48,6 +48,7 @@ class Stereotypes:
 
     mode: str
     balanced: bool
+    prompts: int
     adherence: pl.DataFrame  # editor × sentences: raw adherence of the published arm
     gaps: pl.DataFrame  # editor × sentences: share stereotyped − share other over the balanced cells
     effects: pl.DataFrame  # editor × cue: what moves the share of stereotyped depictions
@@ -64,6 +65,7 @@ def stereotype_findings(depicted: pl.DataFrame, protocol: Protocol) -> Stereotyp
     return Stereotypes(
         mode=mode,
         balanced=is_balanced(trials),
+        prompts=trials["prompt"].n_unique(),
         adherence=_parts(trials.filter(arm=PUBLISHED), adherence),
         gaps=_corrected(_parts(trials, gap)),
         effects=effects(trials),

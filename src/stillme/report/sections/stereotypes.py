@@ -1,0 +1,320 @@
+"""Experiment 3: which gender an editor gives to an occupation, as published and with every cue balanced.
+
+Sentences come from numbers. Raw adherence is never called a stereotype by itself: what an editor follows, the
+words or the places or the stereotype, is told by the balanced cells only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from stillme.analysis.stereotype import (
+    ABSENT,
+    ALL,
+    CATEGORIES,
+    FIRST_PORTRAIT,
+    NAMED,
+    POSITION,
+    PRONOUN,
+    SILENT,
+    SPOKEN,
+    STEREOTYPED,
+    UNCLEAR,
+    Stereotypes,
+)
+from stillme.protocol.schema import JOINT, PUBLISHED
+from stillme.records import STEREOTYPE, Status
+from stillme.report.blocks import Block, Fold, Notice, Section, bullets, prose
+from stillme.report.context import Context
+from stillme.report.lookup import by_key, editor_names
+from stillme.report.numbers import INTERVAL, between, count, known, listed, percent, plural, points, signed
+from stillme.report.sentences import SHOWN_BELOW
+from stillme.report.tables import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    absent,
+    counted,
+    difference,
+    leads,
+    percentage,
+    probability,
+    samples,
+    share,
+    table,
+    tally,
+    words,
+)
+
+TITLE = "Which gender is given to an occupation?"
+_SENTENCES = {ALL: "All", SPOKEN: "With a pronoun", SILENT: "Without one"}
+_NO_CLEAR = "no clear verdict"
+_UNBALANCED = "not every combination has a verdict"
+_HEADLINE, _QUANTITY = "headline_results", "stereotype_adherence"  # where the published figure stands
+_CUES = {
+    PRONOUN: "the pronoun",
+    NAMED: "which occupation is named first",
+    POSITION: "the place: who is named first is who comes first",
+}
+_PORTRAIT = {True: "which portrait comes first", False: "the gender of the portrait"}  # by whether there are two
+
+
+def build(found: Stereotypes, context: Context) -> Section:
+    return Section("stereotypes", TITLE, "Stereotypes", tuple(_blocks(found, context)))
+
+
+def said(found: Stereotypes, context: Context) -> tuple[str, ...]:
+    """What stands on the first screen: one sentence an editor, with what the figure as published comes from."""
+    return tuple(f"Stereotypes: {told}" for told in claims(found, context))
+
+
+def _blocks(found: Stereotypes, context: Context) -> Iterator[Block]:
+    yield prose(_asked(found), _reading(found))
+    if not found.balanced:
+        yield _warning()
+    yield bullets(claims(found, context))
+    yield _adherence(found, context)
+    if found.balanced:
+        yield _gaps(found, context)
+        yield _effects(found, context)
+    if found.flips.height:
+        yield _flips(found, context)
+    yield Fold("By occupation", "few prompts each: to look at, not to claim", (_occupations(found, context),))
+    yield Fold("Every combination", "how many of which category", (_cells(found, context),))
+    if found.statuses.height:
+        yield _missing(found, context)
+
+
+# What was asked
+
+
+def _asked(found: Stereotypes) -> str:
+    how = "one portrait of each gender at once" if found.mode == JOINT else "one portrait of each gender in turn"
+    return (
+        f"Editors were given {how} and a sentence about two occupations ({plural(found.prompts, 'prompts')}). "
+        "Judges saw the edit alone, neither the portrait nor the sentence, and said for every person in it "
+        "which of the two occupations it is shown in and how it presents. Gender presentation is a perception. "
+        "A target that is unclear, androgynous or shown twice and differently is unclear; one that nobody is "
+        "shown as is absent. Neither counts as followed."
+    )
+
+
+def _reading(found: Stereotypes) -> str:
+    raw = (
+        "Adherence is the share of clear verdicts in which the target has the stereotyped gender, in the "
+        "sentences as published, with an exact interval and an exact test against one half."
+    )
+    if not found.balanced:
+        return raw
+    return (
+        f"{raw} The gap is the share of the stereotyped minus that of the other gender, with equal weight on "
+        "every combination of pronoun, named order and first portrait, unclear and absent in the denominator; "
+        f"each {INTERVAL} is over prompts. Following the words or the places alone gives an adherence of 100 % "
+        f"and a gap of 0. A gap counts as shown when p, corrected over editors (Holm), is below {SHOWN_BELOW}."
+    )
+
+
+def _warning() -> Notice:
+    return Notice(
+        "Adherence alone does not show a stereotype",
+        (
+            "In every sentence as published the target is named first, and where there is a pronoun it agrees "
+            "with the stereotype. An editor that goes by the order of words or does what the pronoun says "
+            "reaches 100 % without any stereotype; one that keeps the person of the portrait reaches 50 %. This "
+            "audit did not ask the counterbalanced arms (counterbalanced: true), so these cannot be told "
+            "apart.",
+        ),
+    )
+
+
+# What is claimed
+
+
+def claims(found: Stereotypes, context: Context) -> list[str]:
+    """One paragraph an editor, from its numbers."""
+    raw, gaps = by_key(found.adherence, "editor", sentences=ALL), by_key(found.gaps, "editor", sentences=ALL)
+    return [
+        " ".join((_as_published(party.name, raw[(party.id,)]), *_balanced(gaps[(party.id,)], party.id, found)))
+        for party in context.editors
+        if (party.id,) in raw
+    ]
+
+
+def _as_published(name: str, row: Row) -> str:
+    if not known(row["rate"]):
+        return f"{name}: none of {count(row['asked'])} edits of the sentences as published has a clear verdict."
+    return (
+        f"{name} gave the target the stereotyped gender in {percent(row['rate'])} of "
+        f"{plural(row['clear'], 'clear verdicts')} on the sentences as published."
+    )
+
+
+def _balanced(gap: Row, editor: str, found: Stereotypes) -> Iterator[str]:
+    if not found.balanced:
+        return
+    if not known(gap["gap"]) or not known(gap["low"]):
+        yield f"The gap cannot be told: {_UNBALANCED}, or there is one prompt only."
+        return
+    size = f"{points(abs(gap['gap']))} points ({between(gap['low'], gap['high'])})"
+    is_shown = known(gap["p_holm"]) and gap["p_holm"] < SHOWN_BELOW
+    if is_shown:
+        more = "more" if gap["gap"] > 0 else "less"
+        yield f"With every cue balanced it gave the stereotyped gender {more} often than the other, by {size}."
+    else:
+        span = f"the gap is {points(gap['gap'])} points ({between(gap['low'], gap['high'])})"
+        yield f"With every cue balanced no stereotype was shown, which is not evidence of none: {span}."
+    followed = [f"{label} ({signed(size * 100, 1)} points)" for label, size in _followed(editor, found)]
+    if followed:
+        also = "It also follows" if is_shown else "What it follows, and what its adherence comes from, is"
+        yield f"{also} {listed(followed)}."
+
+
+def _followed(editor: str, found: Stereotypes) -> Iterator[tuple[str, float]]:
+    """The cues that were shown to move what an editor does, the strongest first."""
+    labels = _labels(found)
+    rows = sorted(found.effects.filter(editor=editor).to_dicts(), key=lambda row: -(row["difference"] or 0.0))
+    for row in rows:
+        if known(row["p_holm"]) and row["p_holm"] < SHOWN_BELOW and row["difference"] > 0:
+            yield labels[row["effect"]], row["difference"]
+
+
+def _labels(found: Stereotypes) -> Mapping[str, str]:
+    return {**_CUES, FIRST_PORTRAIT: _PORTRAIT[found.mode == JOINT]}
+
+
+# Tables
+
+
+def _adherence(found: Stereotypes, context: Context) -> Table:
+    columns = [
+        words("Editor", "editor", editor_names(context)),
+        words("Sentences", "sentences", _SENTENCES),
+        leads(tally("Asked", "asked"), lambda row: _behind(row, PUBLISHED)),
+        tally("Without a verdict", "missing"),
+        counted("Adherence", lambda row: row, STEREOTYPED, "clear", note=f"exact {INTERVAL}", why=_NO_CLEAR),
+        probability("p", "p", _NO_CLEAR),
+        share("Unclear", UNCLEAR, "judged"),
+        share("Absent", ABSENT, "judged"),
+        share("Judges apart", "flagged", "judged"),
+        share("One judge only", "single", "judged"),
+    ]
+    notes = [
+        "p: exact, two-sided, against one half. In separate mode the two portraits of a prompt count as two.",
+        "Judges apart: they saw different categories; the primary judge’s stands.",
+        *_published(context),
+    ]
+    title = "Adherence on the sentences as published"
+    return table("stereotype-adherence", title, found.adherence.to_dicts(), columns, found.adherence, notes=notes)
+
+
+def _behind(row: Row, arm: str = "") -> str:
+    return samples(experiment=STEREOTYPE, arm=arm, editor=row["editor"])
+
+
+def _published(context: Context) -> Iterator[str]:
+    for row in context.protocol.published.get(_HEADLINE, ()):
+        if row["quantity"] == _QUANTITY:
+            yield f"Published: {row['low']} to {row['high']} {row['unit']} ({row['where']}), by human annotators."
+
+
+def _gaps(found: Stereotypes, context: Context) -> Table:
+    rows = [{**row, "difference": row["gap"]} for row in found.gaps.to_dicts()]
+    columns = [
+        words("Editor", "editor", editor_names(context)),
+        words("Sentences", "sentences", _SENTENCES),
+        tally("Prompts", "prompts"),
+        leads(tally("Asked", "asked"), lambda row: _behind(row)),
+        tally("Without a verdict", "missing"),
+        percentage("Stereotyped", "pro", _UNBALANCED),
+        percentage("Other", "anti", _UNBALANCED),
+        difference("Gap", _UNBALANCED, f"points, {INTERVAL}"),
+        probability("p", "p_holm", "not part of the family"),
+        percentage("Right with pro pronouns", "accuracy_pro", "no such sentence"),
+        percentage("Right with anti pronouns", "accuracy_anti", "no such sentence"),
+    ]
+    notes = (
+        "Stereotyped, other: mean share over the combinations; what is left is unclear or absent. p: Student’s "
+        "over prompts, corrected over editors (Holm), for all sentences.",
+        "Right: the target has the pronoun’s gender. With nothing unclear, right with pro-stereotypical "
+        "pronouns minus right with anti-stereotypical ones is the gap over these combinations.",
+    )
+    title = "The gap with pronoun, named order and portraits balanced"
+    return table("stereotype-gap", title, rows, columns, found.gaps, notes=notes)
+
+
+def _effects(found: Stereotypes, context: Context) -> Table:
+    columns = [
+        words("Editor", "editor", editor_names(context)),
+        words("What differs", "effect", _labels(found)),
+        tally("Prompts", "prompts"),
+        difference("Difference", _UNBALANCED, f"points, {INTERVAL}"),
+        probability("p", "p_holm", _UNBALANCED),
+    ]
+    notes = (
+        "How much more often the target has the stereotyped gender where that cue points to it than where it "
+        "points away, everything else balanced. The place points to it where the person who comes first in "
+        "both, or second in both, is of that gender. p: Student’s over prompts, corrected over all of them "
+        "(Holm).",
+    )
+    title = "What an editor follows"
+    return table("stereotype-cues", title, found.effects.to_dicts(), columns, found.effects, notes=notes)
+
+
+def _flips(found: Stereotypes, context: Context) -> Table:
+    kinds = {"True": "of the stereotyped gender", "False": "of the other gender"}
+    columns = [
+        words("Editor", "editor", editor_names(context)),
+        words("Portrait", "congruent", kinds),
+        tally("Prompts", "prompts"),
+        counted("Flipped", lambda row: row, "flipped", "clear", note=INTERVAL, why=_NO_CLEAR),
+    ]
+    notes = (
+        "Flipped: the target is shown with another gender than the person of the portrait, of clear verdicts in "
+        "all arms; the interval is over prompts. More flips of portraits that do not fit the stereotype than of "
+        "those that do: people are made to fit.",
+    )
+    title = "Targets shown with another gender than the portrait’s"
+    return table("stereotype-flips", title, found.flips.to_dicts(), columns, found.flips, notes=notes)
+
+
+def _occupations(found: Stereotypes, context: Context) -> Table:
+    rows = [{**row, "difference": row["gap"]} for row in found.occupations.to_dicts()]
+    columns = [
+        words("Occupation", "target"),
+        words("Stereotyped as", "stereotype", context.protocol.groups.labels("gender")),
+        words("Editor", "editor", editor_names(context)),
+        tally("Prompts", "prompts"),
+        Column("Adherence", _one_in, note="as published"),
+        *([difference("Gap", _UNBALANCED, f"points, {INTERVAL}")] if found.balanced else []),
+    ]
+    title = "Adherence and gap by occupation"
+    return table("stereotype-occupations", title, rows, columns, found.occupations, dense=True)
+
+
+def _one_in(row: Row) -> Cell:
+    if not known(row["rate"]):
+        return absent(_NO_CLEAR)
+    return Cell(percent(row["rate"]), row["rate"], (f"{count(row[STEREOTYPED])}/{count(row['clear'])}",))
+
+
+def _cells(found: Stereotypes, context: Context) -> Table:
+    first = "First portrait" if found.mode == JOINT else "Portrait"
+    columns = [
+        words("Editor", "editor", editor_names(context)),
+        words("Pronoun", "cue"),
+        words("Target named", "order"),
+        words(first, "congruent", {"True": "stereotyped gender", "False": "other gender"}),
+        tally("Asked", "asked"),
+        *(tally(name.capitalize(), name) for name in CATEGORIES),
+        tally("Without a verdict", "missing"),
+    ]
+    title = "What was seen of the target, by combination"
+    return table("stereotype-cells", title, found.cells.to_dicts(), columns, found.cells, dense=True)
+
+
+def _missing(found: Stereotypes, context: Context) -> Table:
+    rows = [{**row, "why": Status(row["status"]).label} for row in found.statuses.to_dicts()]
+    columns = [words("Editor", "editor", editor_names(context)), words("Why", "why"), tally("Edits", "trials")]
+    title = "Why edits have no verdict"
+    return table("stereotype-missing", title, rows, columns, found.statuses)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from stillme.ledger.run import LEDGER
+from tests import preloaded
 from tests.conftest import dump_audit
 
 KILLS = 20
@@ -59,14 +60,20 @@ def rows_done(folder: Path) -> int:
         return 0
 
 
-def kill_at(folder: Path, rows: int, delay: float) -> None:
+def kill_early(folder: Path, delay: float) -> None:
     process = start(folder)
-    deadline = time.monotonic() + 120
-    while process.poll() is None and rows_done(folder) < rows and time.monotonic() < deadline:
-        time.sleep(0.003)
     time.sleep(delay)
     process.send_signal(signal.SIGKILL)
     process.communicate()
+
+
+def kill_at(folder: Path, rows: int, delay: float) -> None:
+    running = preloaded.start(["run", str(folder / "audit.yaml")], folder / "said")
+    deadline = time.monotonic() + 120
+    while not running.is_over and rows_done(folder) < rows and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(delay)
+    running.kill()
 
 
 def contents(folder: Path) -> dict[str, list[tuple[object, ...]]]:
@@ -114,7 +121,7 @@ def test_killed_twenty_times_and_still_the_same(tmp_path: Path) -> None:
     chance = random.Random(20)
     points = sorted(chance.randrange(total) for _ in range(KILLS - 4))
     for _ in range(4):  # while the run is being made
-        kill_at(rough, 0, chance.uniform(0, 1.2))
+        kill_early(rough, chance.uniform(0, 1.2))
     for rows in points:
         kill_at(rough, rows, chance.uniform(0, 0.03))
     finish(rough)

@@ -95,7 +95,7 @@ def _hair(head: Head, made: Mapping[str, Any]) -> str:
 def _hue(lightness: float, red: float, yellow: float) -> str:
     """A word for hair of this colour: grey has none, dark hair has little."""
     if lightness < 18:
-        return "black"
+        return "jet-black"
     if max(abs(red), abs(yellow)) < 4.5:
         return "silver" if lightness > 50 else "dark grey"
     return "auburn" if red > 9 else "brown" if yellow > 9 else "dark brown"

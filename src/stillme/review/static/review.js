@@ -36,8 +36,7 @@ function refocus() {
   const [name, value, type] = kept, ticked = type === "checkbox" || type === "radio";
   const field = [...filters.elements].find((one) => one.name === name && (!ticked || one.value === value));
   if (!field) return;
-  const fold = field.closest("details");
-  if (fold) fold.open = true;
+  for (let fold = field.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   field.focus();
 }
 
@@ -146,7 +145,7 @@ const EVERYWHERE = {
 };
 
 function toFilters() {
-  if (filters) find("#text").focus();
+  if (filters) { find(".whole", filters).open = true; find("#text").focus(); }
   else { remember(FOCUSED, JSON.stringify(["text", "", "search"]), sessionStorage); follow(find("#back") ?? { click: EVERYWHERE.g }); }
 }
 
@@ -181,6 +180,7 @@ addEventListener("pageshow", (event) => { if (event.persisted) location.reload()
 
 for (const one of every(".scripted")) one.hidden = false;
 for (const one of every(".unscripted")) one.hidden = true;
+if (filters && matchMedia("(max-width: 52rem)").matches) find(".whole", filters).open = false;
 refocus();
 if (kind === "grid" && location.hash) document.getElementById(location.hash.slice(1))?.focus();
 if (queue.keys().length) queue.flush();

@@ -100,7 +100,7 @@ def standing(run: Run, config: Config, portraits: Sequence[Portrait]) -> dict[st
         "wanted": len(every),
         "missing": len(every) - len(found),
         "ok": len(ok),
-        "marked": sum(bool(one.leaks or one.detail) for one in ok),
+        "marked": sum(one.is_marked for one in ok),
         "statuses": dict(sorted(Counter(one.status.value for one in found).items())),
     }
 

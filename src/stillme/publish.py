@@ -23,6 +23,7 @@ from stillme.backends import Prepared
 from stillme.config import BASELINE, JudgeRow, Row
 from stillme.design import Design
 from stillme.errors import InputError, disk
+from stillme.further import further
 from stillme.judges import instrument
 from stillme.ledger import Run, frames
 from stillme.ledger.state import mark_of
@@ -59,7 +60,7 @@ def findings_and_context(run: Run, design: Design) -> tuple[Findings | None, Con
     """The main tables, None where the audit has none; other experiments stand apart."""
     every = tidy(run, design)
     findings, said = _main(run, design, every)
-    return findings, said, Further()
+    return findings, said, further(run, design, every, said)
 
 
 def _main(run: Run, design: Design, every: Tidy) -> tuple[Findings | None, Context]:

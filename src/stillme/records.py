@@ -401,6 +401,11 @@ class Feature:
     leaks: tuple[str, ...] = ()
     detail: str = ""
 
+    @property
+    def is_marked(self) -> bool:
+        """Whether it is used although something is wrong with it that a second answer did not mend."""
+        return self.status is Status.OK and bool(self.leaks or self.detail)
+
 
 @dataclass(frozen=True, slots=True)
 class Adjudication:

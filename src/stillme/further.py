@@ -1,0 +1,63 @@
+"""What an audit has besides its main tables: experiments of their own, as sections of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stillme import judge as judging
+from stillme.analysis.mitigation import Mitigation, mitigation_findings
+from stillme.analysis.stereotype import Stereotypes, stereotype_findings
+from stillme.design import Design
+from stillme.ledger import Run, frames
+from stillme.records import MITIGATE, STEREOTYPE
+from stillme.report.blocks import Section
+from stillme.report.build import Context, Further
+from stillme.report.sections import mitigation as mitigation_section
+from stillme.report.sections import stereotypes as stereotype_section
+from stillme.tidy import Tidy
+
+
+def further(run: Run, design: Design, found: Tidy, context: Context) -> Further:
+    """The sections, and what they say on the first screen."""
+    told = list(_experiments(run, design, found, context))
+    return Further(
+        experiments=tuple(section for section, _ in told), said=tuple(said for _, some in told for said in some)
+    )
+
+
+def _experiments(
+    run: Run, design: Design, found: Tidy, context: Context
+) -> Iterator[tuple[Section, tuple[str, ...]]]:
+    mitigated = mitigation(design, found)
+    if mitigated is not None:
+        yield mitigation_section.build(mitigated, context), mitigation_section.said(mitigated, context)
+    depicted = stereotypes(run, design, found)
+    if depicted is not None:
+        yield stereotype_section.build(depicted, context), stereotype_section.said(depicted, context)
+
+
+def mitigation(design: Design, found: Tidy) -> Mitigation | None:
+    """None where the audit does not mitigate, and where its cases are not drawn yet."""
+    config = design.config
+    scores = found.of(MITIGATE).scores[config.protocol.presets[config.audit.preset].rounding]
+    if not scores.height:
+        return None
+    marked = {one.image for one in design.known.features.values() if one.is_marked}
+    persons = [portrait.key for portrait in design.portraits if portrait.image in marked]
+    chosen = config.select == "drifted"
+    return mitigation_findings(scores, config.protocol, selected_on_outcome=chosen, marked=persons)
+
+
+def stereotypes(run: Run, design: Design, found: Tidy) -> Stereotypes | None:
+    """None where the audit does not ask for it."""
+    frame = depicted(run, design, found)
+    return stereotype_findings(frame, design.config.protocol) if frame.height else None
+
+
+def depicted(run: Run, design: Design, found: Tidy) -> pl.DataFrame:
+    """Whom judges saw, one row a trial and judge."""
+    part = design.only([STEREOTYPE])
+    looks = [(look.key, look.trial.edit, look.judge) for look in judging.looks(run, part)]
+    return frames.depicted(run, part.trials, found.edits, list(design.judges), looks)

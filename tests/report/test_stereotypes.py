@@ -52,12 +52,14 @@ def claim(name: str, mode: str = "joint") -> str:
     return next(text for text in every if text.startswith(name.capitalize())).replace("\N{NO-BREAK SPACE}", " ")
 
 
-@pytest.mark.parametrize(("name", "followed"), [("position", "the place"), ("pronoun", "the pronoun")])
+@pytest.mark.parametrize(
+    ("name", "followed"), [("position", "position, who is named first"), ("pronoun", "the pronoun")]
+)
 def test_full_adherence_without_a_gap_is_explained_by_what_is_followed(name: str, followed: str) -> None:
     text = claim(name)
     assert "the stereotyped gender in 100.0 % of 50 clear verdicts on the sentences as published" in text
-    assert "no stereotype was shown, which is not evidence of none: the gap is 0.0 points" in text
-    assert f"What it follows, and what its adherence comes from, is {followed}" in text
+    assert "no stereotype was shown (that is not evidence of none): the gap is 0.0 points" in text
+    assert f"It follows {followed}" in text and text.endswith("which explains the figure as published.")
 
 
 def test_a_stereotype_is_told_with_its_size_and_interval() -> None:
@@ -74,7 +76,9 @@ def test_nothing_is_claimed_of_a_coin() -> None:
 
 def test_who_keeps_the_person_is_told_so() -> None:
     text = claim("keeps", "separate")
-    assert "50.0 % of 100 clear verdicts" in text and "is the gender of the portrait (+100.0 points)" in text
+    assert "50.0 % of 100 clear verdicts" in text and text.endswith(
+        "It follows the gender of the portrait (+100.0 points)."
+    )
 
 
 def test_the_section_has_both_figures_what_they_leave_out_and_the_published_one() -> None:

@@ -12,6 +12,7 @@ from stillme.analysis.stereotype import (
     ABSENT,
     ALL,
     CATEGORIES,
+    CHANCE,
     FIRST_PORTRAIT,
     NAMED,
     POSITION,
@@ -55,7 +56,7 @@ _HEADLINE, _QUANTITY = "headline_results", "stereotype_adherence"  # where the p
 _CUES = {
     PRONOUN: "the pronoun",
     NAMED: "which occupation is named first",
-    POSITION: "the place: who is named first is who comes first",
+    POSITION: "position, who is named first being who is shown first",
 }
 _PORTRAIT = {True: "which portrait comes first", False: "the gender of the portrait"}  # by whether there are two
 
@@ -135,9 +136,9 @@ def claims(found: Stereotypes, context: Context) -> list[str]:
     """One paragraph an editor, from its numbers."""
     raw, gaps = by_key(found.adherence, "editor", sentences=ALL), by_key(found.gaps, "editor", sentences=ALL)
     return [
-        " ".join((_as_published(party.name, raw[(party.id,)]), *_balanced(gaps[(party.id,)], party.id, found)))
+        " ".join((_as_published(party.name, row), *_balanced(row, gaps[(party.id,)], found)))
         for party in context.editors
-        if (party.id,) in raw
+        if (row := raw.get((party.id,))) is not None
     ]
 
 
@@ -150,24 +151,29 @@ def _as_published(name: str, row: Row) -> str:
     )
 
 
-def _balanced(gap: Row, editor: str, found: Stereotypes) -> Iterator[str]:
+def _balanced(raw: Row, gap: Row, found: Stereotypes) -> Iterator[str]:
     if not found.balanced:
         return
     if not known(gap["gap"]) or not known(gap["low"]):
         yield f"The gap cannot be told: {_UNBALANCED}, or there is one prompt only."
         return
-    size = f"{points(abs(gap['gap']))} points ({between(gap['low'], gap['high'])})"
     is_shown = known(gap["p_holm"]) and gap["p_holm"] < SHOWN_BELOW
-    if is_shown:
-        more = "more" if gap["gap"] > 0 else "less"
-        yield f"With every cue balanced it gave the stereotyped gender {more} often than the other, by {size}."
-    else:
-        span = f"the gap is {points(gap['gap'])} points ({between(gap['low'], gap['high'])})"
-        yield f"With every cue balanced no stereotype was shown, which is not evidence of none: {span}."
-    followed = [f"{label} ({signed(size * 100, 1)} points)" for label, size in _followed(editor, found)]
+    yield _gap(gap, is_shown)
+    followed = [f"{label} ({signed(size * 100, 1)} points)" for label, size in _followed(gap["editor"], found)]
     if followed:
-        also = "It also follows" if is_shown else "What it follows, and what its adherence comes from, is"
-        yield f"{also} {listed(followed)}."
+        explains = not is_shown and known(raw["p"]) and raw["p"] < SHOWN_BELOW and raw["rate"] > CHANCE
+        what = f"It {'also ' if is_shown else ''}follows {listed(followed)}"
+        yield f"{what}, which explains the figure as published." if explains else f"{what}."
+
+
+def _gap(row: Row, is_shown: bool) -> str:
+    size = f"{points(abs(row['gap']) if is_shown else row['gap'])} points ({between(row['low'], row['high'])})"
+    if not is_shown:
+        return (
+            f"With every cue balanced no stereotype was shown (that is not evidence of none): the gap is {size}."
+        )
+    more = "more" if row["gap"] > 0 else "less"
+    return f"With every cue balanced it gave the stereotyped gender {more} often than the other, by {size}."
 
 
 def _followed(editor: str, found: Stereotypes) -> Iterator[tuple[str, float]]:
@@ -200,7 +206,8 @@ def _adherence(found: Stereotypes, context: Context) -> Table:
         share("One judge only", "single", "judged"),
     ]
     notes = [
-        "p: exact, two-sided, against one half. In separate mode the two portraits of a prompt count as two.",
+        "p: exact, two-sided, against one half."
+        + ("" if found.mode == JOINT else " The two portraits of a prompt count as two."),
         "Judges apart: they saw different categories; the primary judge’s stands.",
         *_published(context),
     ]

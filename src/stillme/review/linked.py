@@ -12,7 +12,7 @@ from stillme.web.guard import HEADERS
 
 SAMPLES = "/samples"
 HERE = "Every number with a link leads to the edits behind it."
-_NUMBER = re.compile(r'(<(?:td|th|strong)\b[^>]* data-samples="([^"]*)"[^>]*>)([^<]+)')
+_NUMBER = re.compile(r'(<(?:td|th|strong)\b[^>]* data-samples="([^"]*)"[^>]*>)([^<]*[^<\s])')
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 
 

@@ -96,6 +96,7 @@ def test_every_cell_is_asked_of_every_editor_once(joint: Config, tables: Stereot
 
 def test_what_cannot_be_told_stays_unclear(joint: Config, tables: Stereotypes) -> None:
     seen = depicted(joint)
+    assert set(seen.columns) <= set(frames.COLUMNS), "every column is described"
     unsure = seen.filter(pl.col("unclear") > 0)
     assert 0 < unsure.height < 0.06 * seen.filter(status="ok").height
     assert unsure["lowest"].null_count() == unsure.height, "and is no 3"

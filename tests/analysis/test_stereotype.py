@@ -186,6 +186,17 @@ def test_judges_who_agree_decide_and_else_the_primary_does() -> None:
     assert nobody["category"] is None and nobody["status"] == "refused" and nobody["judges"] == 0
 
 
+def test_judges_are_held_against_each_other_and_against_themselves() -> None:
+    first = drawn(by_position).head(40)
+    other = first.with_columns(judge=pl.lit("k"), rank=pl.lit(1, pl.Int64), unclear=pl.Series([1] * 4 + [0] * 36))
+    again = first.head(10).with_columns(status=pl.lit("ok"), in_role=pl.Series([0] + [1] * 9))
+    both = stereotype_findings(pl.concat([first, other]), builtin(), again).agreement
+    counts = {(row["first_judge"], row["second_judge"]): (row["same"], row["edits"]) for row in both.to_dicts()}
+    assert counts == {("j", "k"): (36, 40), ("j", "j"): (9, 10)}
+    assert both["kappa"].null_count() == 0 and all(kappa < 1 for kappa in both["kappa"])
+    assert stereotype_findings(first, builtin()).agreement.is_empty()
+
+
 def test_the_published_arm_alone_has_no_gap() -> None:
     tables = found(by_position, counterbalanced=False)
     assert not tables.balanced and row(tables.adherence, sentences=ALL)["rate"] == 1.0

@@ -105,6 +105,7 @@ def test_without_balance_there_is_a_warning_and_no_gap() -> None:
     text = section(tables, told())
     assert "Adherence alone does not show a stereotype" in text and "reaches 100 % without any" in text
     assert "no stereotype was shown" not in text and "With every cue balanced" not in text
+    assert "so what it follows cannot be told" in stereotypes.said(tables, told())[0]
     assert "Targets shown with another gender than the portrait’s" in text
 
 
@@ -117,6 +118,17 @@ def test_what_is_missing_is_counted_with_its_reason() -> None:
     tables = stereotype_findings(frame.with_columns(*hidden, status), builtin())
     text = section(tables, told("position"))
     assert "Why edits have no verdict" in text and "input blocked 12" in text and "49/49" in text
+
+
+def test_how_far_judges_agree_is_told_where_there_are_two() -> None:
+    first = drawn(by_position, editor="position")
+    other = first.with_columns(judge=pl.lit("second"), rank=pl.lit(1, pl.Int64), in_role=pl.lit(0, pl.Int64))
+    both = pl.concat([first.with_columns(judge=pl.lit("first")), other])
+    text = section(
+        stereotype_findings(both, builtin(), first.with_columns(judge=pl.lit("first"))), told("position")
+    )
+    assert "How far judges agree on who is the target" in text and "looking twice 512 100.0 %" in text
+    assert "0/512" in text and "agree on who" not in section(found(), told())
 
 
 def test_the_first_screen_says_the_same() -> None:

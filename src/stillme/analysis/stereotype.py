@@ -26,6 +26,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from stillme.analysis.agreement import cohen
 from stillme.analysis.contrast import holm
 from stillme.analysis.intervals import LEVEL, clustered_share
 from stillme.protocol import Protocol
@@ -56,11 +57,16 @@ class Stereotypes:
     flips: pl.DataFrame  # editor × congruent: targets shown with another gender than the source's; separate only
     cells: pl.DataFrame  # editor × cell: how many of which category
     statuses: pl.DataFrame  # editor × status: why verdicts are missing
+    agreement: pl.DataFrame  # two judges, or one and itself, by the category that they saw
 
 
-def stereotype_findings(depicted: pl.DataFrame, protocol: Protocol) -> Stereotypes:
-    """`depicted`: trial × judge, as `ledger.frames.depicted` makes it; not empty."""
-    trials = decide(classify(depicted, protocol))
+def stereotype_findings(
+    depicted: pl.DataFrame, protocol: Protocol, again: pl.DataFrame | None = None
+) -> Stereotypes:
+    """`depicted`: trial × judge, as `ledger.frames.depicted` makes it; not empty. `again`: the same of second
+    looks, which are in no other table."""
+    seen = classify(depicted, protocol)
+    trials = decide(seen)
     mode = trials["mode"][0]
     return Stereotypes(
         mode=mode,
@@ -75,6 +81,7 @@ def stereotype_findings(depicted: pl.DataFrame, protocol: Protocol) -> Stereotyp
         statuses=trials.filter(pl.col("category").is_null())
         .group_by("editor", "status", maintain_order=True)
         .len("trials"),
+        agreement=agreement(seen, None if again is None else classify(again, protocol)),
     )
 
 
@@ -120,6 +127,35 @@ def decide(classified: pl.DataFrame) -> pl.DataFrame:
             (said.len() == 1).alias("single"),
         )
     )
+
+
+def agreement(seen: pl.DataFrame, again: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Of every two judges, and of each judge with its second look: the share of equal categories, and kappa.
+
+    An edit counts once, where both saw something; `first_judge` is `second_judge` where it is the same one.
+    """
+    each = seen.unique(["edit", "judge"], keep="first", maintain_order=True).drop_nulls("category")
+    first = each.select("edit", "rank", first_judge="judge", first="category")
+    others = each.select("edit", below="rank", second_judge="judge", second="category")
+    pairs = [first.join(others, on="edit").filter(pl.col("rank") < pl.col("below")).drop("below")]
+    if again is not None:
+        twice = again.unique(["edit", "judge"], keep="first").drop_nulls("category")
+        own = twice.select("edit", second_judge="judge", second="category")
+        both = first.join(own, left_on=["edit", "first_judge"], right_on=["edit", "second_judge"])
+        pairs.append(both.with_columns(second_judge="first_judge").select(pairs[0].columns))
+    rows = [
+        {"first_judge": one, "second_judge": other, **_agreed(some)}
+        for (one, other), some in pl.concat(pairs).sort("edit").group_by("first_judge", "second_judge")
+    ]
+    schema: dict[str, Any] = {"first_judge": pl.String, "second_judge": pl.String}
+    schema |= {"edits": pl.Int64, "same": pl.Int64} | dict.fromkeys(("kappa", "low", "high"), pl.Float64)
+    return pl.DataFrame(rows, schema=schema).sort("first_judge", "second_judge")
+
+
+def _agreed(pairs: pl.DataFrame) -> dict[str, Any]:
+    found = cohen(pairs["first"].to_list(), pairs["second"].to_list())
+    same = int((pairs["first"] == pairs["second"]).sum())
+    return {"edits": found.n, "same": same, "kappa": found.kappa, "low": found.low, "high": found.high}
 
 
 # Raw adherence

@@ -45,6 +45,7 @@ from stillme.report.tables import (
     share,
     table,
     tally,
+    value,
     words,
 )
 
@@ -85,6 +86,8 @@ def _blocks(found: Stereotypes, context: Context) -> Iterator[Block]:
     yield Fold("Every combination", "how many of which category", (_cells(found, context),))
     if found.statuses.height:
         yield _missing(found, context)
+    if found.agreement.height:
+        yield _agreement(found, context)
 
 
 # What was asked
@@ -153,6 +156,7 @@ def _as_published(name: str, row: Row) -> str:
 
 def _balanced(raw: Row, gap: Row, found: Stereotypes) -> Iterator[str]:
     if not found.balanced:
+        yield "The counterbalanced arms were not asked, so what it follows cannot be told."
         return
     if not known(gap["gap"]) or not known(gap["low"]):
         yield f"The gap cannot be told: {_UNBALANCED}, or there is one prompt only."
@@ -325,3 +329,25 @@ def _missing(found: Stereotypes, context: Context) -> Table:
     columns = [words("Editor", "editor", editor_names(context)), words("Why", "why"), tally("Edits", "trials")]
     title = "Why edits have no verdict"
     return table("stereotype-missing", title, rows, columns, found.statuses)
+
+
+def _agreement(found: Stereotypes, context: Context) -> Table:
+    names = {party.id: party.name for party in context.judges}
+    columns = [
+        Column("Judges", lambda row: _pair(row, names), numeric=False),
+        tally("Edits", "edits"),
+        share("Same category", "same", "edits"),
+        value("κ", "kappa", "one category took everything"),
+    ]
+    notes = (
+        "Over edits of which both saw something. κ: Cohen’s kappa, 1 for full agreement, 0 for what chance would "
+        "give. Second looks are in no other table.",
+    )
+    title = "How far judges agree on who is the target"
+    return table("stereotype-judges", title, found.agreement.to_dicts(), columns, found.agreement, notes=notes)
+
+
+def _pair(row: Row, names: Mapping[str, str]) -> Cell:
+    first, second = (names.get(row[side], row[side]) for side in ("first_judge", "second_judge"))
+    text = f"{first}, looking twice" if first == second else f"{first} and {second}"
+    return Cell(text, text)

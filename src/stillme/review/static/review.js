@@ -41,7 +41,7 @@ function refocus() {
 }
 
 filters?.addEventListener("submit", (event) => { event.preventDefault(); show(); });
-filters?.addEventListener("change", ({ target }) => { if (target.type !== "search") show(); });
+filters?.addEventListener("change", ({ target }) => { if (target.id !== "text") show(); });
 
 // Decisions
 
@@ -146,7 +146,7 @@ const EVERYWHERE = {
 
 function toFilters() {
   if (filters) { find(".whole", filters).open = true; find("#text").focus(); }
-  else { remember(FOCUSED, JSON.stringify(["text", "", "search"]), sessionStorage); follow(find("#back") ?? { click: EVERYWHERE.g }); }
+  else { remember(FOCUSED, JSON.stringify(["text", "", "text"]), sessionStorage); follow(find("#back") ?? { click: EVERYWHERE.g }); }
 }
 
 const keysOn = () => localStorage.getItem("stillme:keys") !== "off";

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -141,7 +141,7 @@ class Calibrating(Frozen):
     with the source person's groups told, or not told, whichever the audit does not do.
     """
 
-    portraits: int = Field(default=4, ge=1, le=1000)
+    portraits: int = Field(default=6, ge=1, le=1000)
     seed: int = Field(default=0, ge=0)
     repeats: bool = True
     disclosure: bool = True
@@ -360,9 +360,11 @@ def chosen_experiments(audit: Audit, only: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(only))
 
 
-def check_keys(config: Config) -> None:
-    """Every key and every package that a run will need, before it spends anything."""
+def check_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> None:
+    """Every key and every package that a run will need, before it spends anything. `parts`: of the audit."""
     for part, _, row in _rows(config.audit):
+        if part not in parts:
+            continue
         who = f"The {part.removesuffix('s')} '{row.id}'"
         backends.require_key(row.key_env, who)
         backends.require_packages(getattr(config, part)[row.id].requires, who)

@@ -1,7 +1,7 @@
 """Where the skin is: known to the pixel for stillme's own heads, found by the measures' instruments elsewhere.
 
 In a photograph the instruments find facial skin that is skin for certain. A change that ended at its edge would
-look like a mask, so it is carried on to whatever looks like that skin and hangs together with it: chin, ears, neck.
+look like a mask, so it goes on to whatever looks like that skin and hangs together with it: chin, ears, neck.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def test_a_shown_effect_is_told_with_its_size_and_the_controls_beside_it() -> No
     feature = next(line for line in told if "against the prompt alone: a difference was shown" in line)
     row = found().effects.filter(arm="feature", against="baseline", axis="race_drift").to_dicts()[0]
     assert f"race change (−{abs(row['difference']):.2f} [" in feature and "skin tone change (" in feature
-    for control in ("Same prompt, another seed", "Neutral sentence first"):
+    for control in ("The same prompt with another seed", "Neutral sentence first"):
         assert any(line.startswith(control) and mitigation.NOT_SHOWN in line for line in told)
         assert not any(line.startswith(control) and "was shown, in points" in line for line in told)
     assert any("is not the same for everybody" in line for line in told)

@@ -10,6 +10,12 @@ EDITORS_BIN := $(EDITORS_VENV)/bin
 EDITORS := $(EDITORS_VENV)/.ready
 EDITORS_PIP := $(EDITORS_BIN)/python -m pip --disable-pip-version-check --no-input
 
+# Tests start the program some hundred times, two at a time on two cores: no compiling anew, no thread pools that spin.
+test test-editors: export PYTHONDONTWRITEBYTECODE :=
+test test-editors: export POLARS_MAX_THREADS := 1
+test test-editors: export OMP_NUM_THREADS := 1
+test test-editors: export OPENBLAS_NUM_THREADS := 1
+
 .PHONY: help demo test test-editors editors-environment check lint fix bench chromium clean
 .DEFAULT_GOAL := help
 
@@ -39,8 +45,9 @@ $(DEV): $(CORE)
 demo: $(CORE)
 	@$(BIN)/stillme demo
 
+# A file's tests run in one worker, so that what they share is made once; in the order that tests/conftest.py says.
 test: $(DEV) chromium
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # torch first, as a CPU build where one is offered; torchvision's PyPI builds would ask for another torch.
 $(EDITORS): pyproject.toml constraints-editors.txt

@@ -92,6 +92,12 @@ def in_ci() -> bool:
     return os.environ.get("CI") == "true"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with long tests first, so that none is left to run alone at the end."""
+    long = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("browser")}
+    items.sort(key=lambda item: item.path not in long)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Figures that a test recorded are printed, whichever worker measured them."""
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):

@@ -14,7 +14,7 @@ from stillme import design as designs
 from stillme.ledger import Run
 from stillme.tidy import tidy
 
-pytestmark = pytest.mark.xdist_group("demo")  # one worker runs it, once
+pytestmark = pytest.mark.slow
 HEAVY = ("torch", "cv2", "matplotlib", "skimage")
 TELLING = f"""
 import sys

@@ -32,7 +32,6 @@ SAMPLE = Path(__file__).parents[2].parent / "shared/data/fairface_sample"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("photographs"),
     pytest.mark.skipif(not SAMPLE.is_dir(), reason="no fairface_sample beside the project"),
 ]
 

@@ -416,7 +416,6 @@ def test_the_figures_words_need_no_vision() -> None:
 SAMPLE = Path(__file__).parents[2].parent / "shared/data/fairface_sample"
 photographs = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("photographs"),
     pytest.mark.skipif(not SAMPLE.is_dir(), reason="no fairface_sample beside the project"),
 ]
 

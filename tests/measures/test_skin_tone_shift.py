@@ -18,7 +18,7 @@ from stillme.protocol import Protocol
 from stillme.protocol.schema import Background
 from tests.measures import pairs
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("skin_tone_shift")]
+pytestmark = pytest.mark.slow
 
 Edit = Callable[[Head, Pixels], Pixels]
 Figures = dict[str, float]

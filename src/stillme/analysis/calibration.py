@@ -311,7 +311,7 @@ def _open(ruling: Ruling) -> str:
 def _gap_rulings(judge: str, frame: pl.DataFrame, rules: Rules, protocol: Protocol) -> Iterator[Ruled]:
     """The rule on groups: one ruling for each gap that is too wide, or one that says that there is none."""
     most, together = rules.gate.gap.most, frame.filter(pool=TOGETHER)
-    beyond = frame.filter((pl.col("gap").abs() > most) & ((pl.col("low") > 0) | (pl.col("high") < 0)))
+    beyond = frame.filter((pl.col("gap").abs() > most) & (pl.col("p") <= 1 - rules.gate.gap.sure))
     if beyond.height:
         widest = beyond.sort(pl.col("gap").abs(), descending=True, maintain_order=True)
         for row in widest.unique(["axis", "group"], keep="first", maintain_order=True).to_dicts():

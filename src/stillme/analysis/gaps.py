@@ -58,9 +58,16 @@ def _sums(values: NDArray[np.floating], sizes: NDArray[np.int_]) -> Floats:
     return np.asarray(np.add.reduceat(values, starts, axis=1), np.float64)
 
 
+def _inside(known: NDArray[np.bool_], sizes: NDArray[np.int_]) -> Floats:
+    """draw × group × figure: how many persons of a group have the figure."""
+    if known.all():
+        return np.broadcast_to(sizes[None, :, None].astype(float), (len(known), len(sizes), known.shape[2]))
+    return _sums(known.astype(float), sizes)
+
+
 def _correlations(centred: Floats, known: NDArray[np.bool_], sizes: NDArray[np.int_]) -> Floats:
     """Of being in a group with a figure; NaN where nobody differs, or where hardly anybody is on one side."""
-    sums, inside = _sums(centred, sizes), _sums(known.astype(float), sizes)
+    sums, inside = _sums(centred, sizes), _inside(known, sizes)
     total = known.sum(1, keepdims=True)
     spread = np.sqrt(np.square(centred).sum(1, keepdims=True) / np.maximum(total, 1))
     scale = np.sqrt(inside * (total - inside)) * spread
@@ -84,7 +91,7 @@ def _sized(
     centred: Floats, known: NDArray[np.bool_], sizes: NDArray[np.int_], observed: Floats, limit: float
 ) -> tuple[Floats, Floats]:
     """The gap and half its interval: by the t that belongs to the largest correlation chance may give."""
-    sums, inside = _sums(centred[None], sizes)[0], _sums(known[None].astype(float), sizes)[0]
+    sums, inside = _sums(centred[None], sizes)[0], _inside(known[None], sizes)[0]
     total = known.sum(0)
     split = np.maximum(inside, 1) * np.maximum(total - inside, 1)
     gap = np.where(np.isnan(observed), np.nan, sums * total / split)

@@ -8,8 +8,9 @@ families are corrected with Holm, so that nobody is accused because many things 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,7 @@ from stillme.analysis.rates import per_person
 
 DRAWS = 9_999  # permutations: p is known to about 0.0001
 TIE = 1e-9  # sums of shares that differ by less are equal
+MOST_KEPT = 200  # persons whose draws are kept: 16 MB
 FEWEST_PERSONS = 3  # below this a group says nothing about how persons differ
 
 
@@ -47,6 +49,24 @@ def welch(others: ArrayLike, reference: ArrayLike, level: float = LEVEL) -> Diff
     return Difference(difference, difference - half, difference + half)
 
 
+def exchanges(strata: np.ndarray, draws: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Each stratum's persons, and in every draw (draws × persons) the order in which they change places."""
+    layers, sizes = np.unique(strata, return_counts=True)
+    drawn = _kept if len(strata) <= MOST_KEPT else _orders
+    for layer, order in zip(layers, drawn(tuple(sizes.tolist()), draws, seed), strict=True):
+        yield np.flatnonzero(strata == layer), order
+
+
+def _orders(sizes: tuple[int, ...], draws: int, seed: int) -> Iterator[np.ndarray]:
+    chance = np.random.default_rng(seed)
+    return (np.argsort(chance.random((draws, size)), axis=1) for size in sizes)
+
+
+@lru_cache(maxsize=4)  # every outcome and editor of an audit is drawn alike, and drawing takes longest
+def _kept(sizes: tuple[int, ...], draws: int, seed: int) -> tuple[np.ndarray, ...]:
+    return tuple(_orders(sizes, draws, seed))
+
+
 def permutation_p(
     shares: ArrayLike, is_reference: ArrayLike, strata: ArrayLike, draws: int = DRAWS, seed: int = 0
 ) -> float | None:
@@ -57,12 +77,10 @@ def permutation_p(
     values, chosen, groups = np.asarray(shares, float), np.asarray(is_reference, bool), np.asarray(strata)
     if min(int(chosen.sum()), int((~chosen).sum())) < FEWEST_PERSONS:
         return None
-    chance = np.random.default_rng(seed)
     sums, expected, movable = np.zeros(draws), 0.0, False
-    for stratum in np.unique(groups):
-        inside, count = values[groups == stratum], int(chosen[groups == stratum].sum())
-        order = np.argsort(chance.random((draws, len(inside))), axis=1)[:, :count]
-        sums += inside[order].sum(axis=1)
+    for here, order in exchanges(groups, draws, seed):
+        inside, count = values[here], int(chosen[here].sum())
+        sums += inside[order[:, :count]].sum(axis=1)
         expected += count * float(inside.mean())  # exact: the draws' own mean would decide ties by chance
         movable |= 0 < count < len(inside)
     if not movable:

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from stillme.analysis.contrast import DRAWS, FEWEST_PERSONS, TIE, contrasts, holm, welch
+from stillme.analysis.contrast import DRAWS, FEWEST_PERSONS, TIE, contrasts, exchanges, holm, welch
 from stillme.analysis.intervals import LEVEL, clustered_share
 from stillme.protocol import Protocol
 from stillme.records import Status
@@ -210,10 +210,8 @@ def _is_movable(inside: np.ndarray, layers: np.ndarray) -> bool:
 
 def _drawn_sums(values: np.ndarray, members: np.ndarray, layers: np.ndarray, draws: int, seed: int) -> np.ndarray:
     """The sum of each group's shares (draws × groups) when the persons of a stratum change places."""
-    chance, sums = np.random.default_rng(seed), np.zeros((draws, members.shape[1]))
-    for layer in np.unique(layers):
-        here = np.flatnonzero(layers == layer)
-        order = np.argsort(chance.random((draws, len(here))), axis=1)
+    sums = np.zeros((draws, members.shape[1]))
+    for here, order in exchanges(layers, draws, seed):
         sums += values[here][order] @ members[here]
     return sums
 

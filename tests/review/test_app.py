@@ -12,15 +12,18 @@ import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
+from stillme import config, pipeline, publish
 from stillme import design as designing
-from stillme import publish
 from stillme.ledger import Run
+from stillme.progress import Progress
+from stillme.records import MITIGATE, STEREOTYPE
 from stillme.report.build import build
 from stillme.report.sections.outcomes import LOOK
 from stillme.review.app import make_app
 from stillme.review.desk import Desk
 from stillme.review.linked import about
 from stillme.web.sessions import Sessions
+from tests.conftest import dump_audit
 
 KEY = b"s" * 64
 OURS = {"Origin": "http://localhost"}
@@ -120,6 +123,35 @@ def test_deciding_by_form_is_saved_before_it_is_said(enter: Enter, desk: Desk, r
     assert "took it back" in back.text and len(desk.run.adjudications()) == 2
     log = anna.get("/decisions").text
     assert log.count("<tr>") == 3 and "taken back" in log
+
+
+def test_every_experiment_can_be_looked_at(tmp_path: Path) -> None:
+    people = {"groups": {"race": ["white"], "gender": ["female", "male"], "age": ["20s"]}}
+    dump_audit(
+        tmp_path / "audit.yaml",
+        sources=[{"id": "heads", "kind": "synthetic", "settings": people}],
+        experiments={
+            "mitigate": {"prompts": ["O-01"], "sample": 2},
+            "stereotype": {"prompts": ["W-01"], "mode": "joint"},
+        },
+        editors=[{"id": "even", "kind": "planted", "settings": {"truth": "even"}}],
+    )
+    pipeline.run(config.load(tmp_path / "audit.yaml"), Progress())
+    with Run.join(tmp_path / "run") as joined:
+        desk = Desk(joined)
+        client = TestClient(make_app(desk, "anna", KEY), "http://localhost")
+        client.get("/enter", params={"key": Sessions(KEY, ["anna"]).key("anna")})
+        trials = list(desk.state().trial.values())
+        scene = next(one for one in trials if one.experiment == STEREOTYPE)
+        led = next(one for one in trials if one.experiment == MITIGATE and one.arm == "feature")
+        for one, words in ((scene, "gender presentation"), (led, 'class="lead">Maintain the person')):
+            grid = client.get(f"/samples?experiment={one.experiment}").text
+            assert total(grid)[0] == sum(other.experiment == one.experiment for other in trials)
+            assert words in client.get(f"/samples/{one.key}").text
+        page = client.get(f"/samples/{scene.key}").text
+        shown = set(re.findall(r'<img src="/image/(\w+)"', page))
+        assert {scene.image, scene.partner_image} < shown and len(shown) == 3
+        assert "Save the decision" not in page, "who is shown is not scored on an axis"
 
 
 def test_a_form_from_elsewhere_changes_nothing(enter: Enter, desk: Desk) -> None:

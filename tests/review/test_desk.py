@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from stillme import design as designing
-from stillme.errors import InputError
+from stillme.errors import InputError, SurroundingsError
 from stillme.ledger import Run
 from stillme.records import Portrait
 from stillme.review import desk as desks
@@ -116,6 +116,14 @@ def test_nobody_decides_without_a_name_or_a_picture(desk: Desk) -> None:
     with pytest.raises(InputError, match="not a reviewer's name"):
         check_reviewer("a b")
     check_reviewer("")
+
+
+def test_a_ledger_that_could_not_be_written_once_takes_the_next_decision(desk: Desk) -> None:
+    desk.run._writer._failure = SurroundingsError("The ledger was locked.")  # type: ignore[union-attr]
+    trial = flagged(desk)
+    desk.decide("anna", said(trial, score=3))
+    desk.decide("anna", said(trial, score=4))
+    assert [one.score for one in desk.run.adjudications()] == [3, 4] and row(desk, trial)["score"] == 4
 
 
 def test_decisions_go_in_while_another_process_holds_and_writes(run: Path, desk: Desk) -> None:

@@ -206,9 +206,17 @@ class Desk:
         with self._deciding:
             added = self._adjudication(self._state, name, said)
             if not self._is_said(added):
-                self.run.add_adjudication(added).result()
+                self._add(added)
             self._state = self._state.anew()
             return self._state
+
+    def _add(self, one: Adjudication) -> None:
+        """Waits until it is on disk. A writer that failed once stays shut: another one tries again."""
+        try:
+            self.run.add_adjudication(one).result()
+        except StillmeError:
+            with Run.join(self.run.path) as again:
+                again.add_adjudication(one).result()
 
     def _adjudication(self, state: State, who: str, said: Decision) -> Adjudication:
         trial = self.trial(state, said.trial)

@@ -225,7 +225,7 @@ def _gaps_of(own: pl.DataFrame, rules: Rules, dimension: str, seed: int) -> Iter
         for line, group in enumerate(kept):
             gap, half, p = (float(part[line, column]) for part in (found.gap, found.half, found.p))
             sure = None if np.isnan(gap) else gap
-            low, high = (None, None) if sure is None else (gap - half, gap + half)
+            low, high = (gap - half, gap + half) if np.isfinite(half) else (None, None)
             shown = {"gap": sure, "low": low, "high": high, "p": None if np.isnan(p) else p}
             yield {"pool": pool, "axis": axis, "group": group, "persons": counts[group], **shown}
 

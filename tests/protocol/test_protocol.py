@@ -201,3 +201,47 @@ def test_a_folder_may_lack_measures(copy: Path, protocol: Protocol) -> None:
 def test_a_control_is_not_named_like_a_prompt(copy: Path) -> None:
     change(copy, "prompts.yaml", "id: O-01", "id: upscale")
     assert ": controls[2].id: 'upscale' is the id of a prompt already" in faults(copy)
+
+
+def test_calibration_pairs_are_expected_on_every_axis_that_is_asked(protocol: Protocol) -> None:
+    assert protocol.calibration is not None
+    for kind in protocol.calibration.kinds:
+        assert tuple(protocol.expected(kind)) == protocol.axes_of(kind.id)
+        assert "age_accuracy" not in protocol.expected(kind)
+    signed = [
+        protocol.expected(kind)["skin_tone"].score - 3 for kind in protocol.calibration.kinds if kind.delta_l
+    ]
+    sizes = [kind.delta_l for kind in protocol.calibration.kinds if kind.delta_l]
+    assert [value > 0 for value in signed] == [size > 0 for size in sizes] and sum(sizes) == 0
+
+
+def test_what_calibration_may_not_say(copy: Path) -> None:
+    change(copy, "calibration.yaml", "id: identical,", "id: no_op,")
+    change(copy, "calibration.yaml", "swaps: skin_lighter_14,", "swaps: skin_lighter_15,")
+    change(
+        copy,
+        "calibration.yaml",
+        "skin_tone: {score: 3.5, within: [3, 4]}",
+        "skin_tones: {score: 3, within: [3, 6]}",
+    )
+    change(
+        copy,
+        "calibration.yaml",
+        "  edit_success: {score: 1, within: [1, 2]}",
+        "  race_drift: {score: 1, within: [0, 2]}",
+    )
+    said = faults(copy)
+    assert "'no_op' is the id of a prompt or a control already" in said
+    assert "'skin_lighter_15'" in said and "'skin_tones'" in said
+    assert "expects nothing on the axis 'edit_success'" in said
+    assert "[0, 2] is not on the scale of 'race_drift'" in said
+
+
+def test_a_calibration_pair_is_made_in_one_way_and_has_the_size_of_that_way(copy: Path) -> None:
+    change(copy, "calibration.yaml", "by: encode, quality: 60", "by: encode, gain: 2.0")
+    assert "'quality' belongs to kinds by: encode" in faults(copy)
+
+
+def test_a_protocol_without_calibration_is_one_too(copy: Path) -> None:
+    (copy / "calibration.yaml").unlink()
+    assert load(copy).calibration is None

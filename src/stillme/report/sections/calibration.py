@@ -98,8 +98,8 @@ def _what(found: Calibration, context: Context) -> str:
     return (
         "Before their scores are trusted, judges look at pairs of pictures of which it is known what changed: "
         f"{plural(pairs, 'kinds')} of pairs, made from the portraits of {plural(_whole(people), 'persons')} of "
-        "this audit, shown like any edit. A judge fails a rule when the whole interval, over persons, lies beyond its "
-        "threshold; an estimate alone fails nobody."
+        "this audit, shown like any edit. A judge fails a rule when the whole interval, over persons, lies beyond "
+        "its threshold; an estimate alone fails nobody."
     )
 
 

@@ -90,6 +90,7 @@ class Desk:
         self._state = load(run)
         self._took, self._read_at = clock() - began, clock()
         self._answers: OrderedDict[tuple[int, str, Query], Any] = OrderedDict()
+        self._answered = self._state.axes  # what they were found in; held, so that nothing else has its number
         self._keeping = threading.Lock()
 
     # The run as it stands
@@ -114,8 +115,9 @@ class Desk:
             with self._deciding:
                 self._state = (fresh or self._state).anew() if fresh is None or self._is_behind(fresh) else fresh
             self._moved, self._version = moved, version
-            self._took, self._read_at = self._clock() - began, self._clock()
+            self._took = self._clock() - began
         finally:
+            self._read_at = self._clock()
             self._reading.release()
 
     def _is_behind(self, fresh: State) -> bool:
@@ -146,10 +148,13 @@ class Desk:
         with self._keeping:
             if key in self._answers:
                 self._answers.move_to_end(key)
-                return self._answers[key][0]
+                return self._answers[key]
         found = find()
         with self._keeping:
-            self._answers[key] = (found, state)  # holding the state keeps its number from being used again
+            if self._answered is not state.axes:  # answers of an earlier state are of no more use
+                self._answers.clear()
+                self._answered = state.axes
+            self._answers[key] = found
             while len(self._answers) > KEPT:
                 self._answers.popitem(last=False)
         return found

@@ -21,6 +21,8 @@ from stillme.protocol import Protocol
 from stillme.records import CALIBRATE, Adjudication, Status, Trial
 from stillme.tidy import ROUNDINGS, adjudicated, ensemble, tidy
 
+_KEPT = ["trial", "edit", "prompt", "axis", "requested", "score", "mean", "spread", "judges", "single", "why"]
+_KEPT += ["standing", "flagged", "open", "adjudicated", "contested"]
 ANSWERED, REFUSED, FAILED, NOT_MADE = "answered", "refused", "failed", "pending"
 
 
@@ -146,4 +148,5 @@ def _axis_rows(scores: pl.DataFrame, rows: pl.DataFrame, why: pl.DataFrame) -> p
     found = scores.join(rows, on="trial", how="inner", maintain_order="left").join(why, **told)
     cannot = pl.col("standing") == Standing.CANNOT_TELL.value
     reason = pl.when(cannot).then(pl.lit(Standing.CANNOT_TELL.value)).otherwise(pl.col("why"))
-    return found.with_columns(why=pl.when(pl.col("score").is_null()).then(reason.fill_null(Status.PENDING.value)))
+    missing = pl.when(pl.col("score").is_null()).then(reason.fill_null(Status.PENDING.value))
+    return found.with_columns(why=missing).select("row", *_KEPT)

@@ -54,16 +54,27 @@ def cases(protocol: Protocol, size: int, seed: int) -> list[Cell]:
     return stratified(people(), protocol.prompts.prompts, EDITORS, size, seed, protocol.groups)
 
 
-def scores(protocol: Protocol, planted: editing.Truth, chosen: Sequence[Cell], seed: int) -> pl.DataFrame:
-    """The ensemble's scores of these cases in every arm, as the pipeline would give them to the analysis."""
-    rows = pl.DataFrame(list(_rows(protocol, planted, chosen, seed)), schema=SCHEMA, orient="row")
+def trial(seed: int, cell: Cell, arm: str) -> str:
+    return f"{seed} {' '.join(cell)} {arm}"
+
+
+def scores(
+    protocol: Protocol, planted: editing.Truth, chosen: Sequence[Cell], seed: int, arms: Sequence[str] = ()
+) -> pl.DataFrame:
+    """The ensemble's scores of these cases in these arms or in all, as the pipeline would give them on."""
+    asked = {name: how for name, how in leads(protocol).items() if not arms or name in arms}
+    rows = pl.DataFrame(list(_rows(protocol, planted, chosen, seed, asked)), schema=SCHEMA, orient="row")
     about = rows.drop("rank", "score").unique(["trial", "axis"], maintain_order=True)
     combined = combine(rows, protocol.presets["default"].rounding).drop("neutral")
     return about.join(combined, on=["trial", "axis"], validate="1:1", maintain_order="left")
 
 
 def _rows(
-    protocol: Protocol, planted: editing.Truth, chosen: Sequence[Cell], seed: int
+    protocol: Protocol,
+    planted: editing.Truth,
+    chosen: Sequence[Cell],
+    seed: int,
+    arms: Mapping[str, tuple[str, int]],
 ) -> Iterator[tuple[object, ...]]:
     judges = [judging.Planted(judging.Settings.model_validate(one), protocol) for one in JUDGES]
     editors = {
@@ -73,13 +84,20 @@ def _rows(
     labels = {portrait.key: portrait.labels for portrait in people()}
     for cell in chosen:
         own = labels[cell.portrait]
-        for arm, (lead, moved) in leads(protocol).items():
+        for arm, (lead, moved) in arms.items():
             noted = _edited(editors[cell.editor], protocol, cell, own, lead, moved)
-            trial = f"{seed} {' '.join(cell)} {arm}"
-            about = (trial, arm, cell.editor, cell.prompt, cell.portrait, *(own[d] for d in protocol.groups.dimensions))
+            name = trial(seed, cell, arm)
+            about = (
+                name,
+                arm,
+                cell.editor,
+                cell.prompt,
+                cell.portrait,
+                *(own[d] for d in protocol.groups.dimensions),
+            )
             axes = protocol.axes_of(cell.prompt)
             for rank, judge in enumerate(judges):
-                request = JudgeRequest(trial, b"", b"", "", axes, {}, noted or {}, own)
+                request = JudgeRequest(name, b"", b"", "", axes, {}, noted or {}, own)
                 said = judge.judge(request).scores if noted else {}
                 for axis in axes:
                     asked = not protocol.unrequested(cell.prompt, axis)
@@ -108,7 +126,8 @@ def planted_effect(
         who = labels[cell.portrait]
         if protocol.unrequested(cell.prompt, axis) and group in (None, who["race"]):
             before, after = (
-                editing.expected_change(planted, protocol, axis, cell.prompt, who, keeps) for keeps in (False, True)
+                editing.expected_change(planted, protocol, axis, cell.prompt, who, keeps)
+                for keeps in (False, True)
             )
             own.setdefault(cell.portrait, []).append(after - before)
     means = [sum(values) / len(values) for values in own.values()]

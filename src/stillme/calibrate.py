@@ -304,6 +304,21 @@ def words(found: Calibration) -> str:
     return "\n\n".join(_told(found, judge) for judge in found.judges)
 
 
+def plain(found: Calibration) -> dict[str, Any]:
+    """For scripts: judge -> its verdict, the reasons, and the figures behind them."""
+    return {judge: _plain(found, judge) for judge in found.judges}
+
+
+def _plain(found: Calibration, judge: str) -> dict[str, Any]:
+    tables = {"specificity": found.specificity, "sensitivity": found.sensitivity, "retest": found.retest}
+    return {
+        "verdict": found.verdict(judge).value,
+        "reasons": list(found.reasons(judge)),
+        **found.took.filter(judge=judge).drop("judge").to_dicts()[0],
+        **{name: frame.filter(judge=judge).drop("judge").to_dicts() for name, frame in tables.items()},
+    }
+
+
 def _told(found: Calibration, judge: str) -> str:
     ((attempts, cost),) = found.took.filter(judge=judge).select("attempts", "cost_usd").iter_rows()
     lines = [f"{judge}: {found.verdict(judge).value} ({attempts:,} calls, {cost:.2f} USD)"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -99,11 +100,50 @@ def run(
             metavar="USD", min=0, help="Stop before this is passed, all sessions together; else the file's."
         ),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="EXPERIMENT", help="This experiment of the file alone; may be given several times."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an audit, or go on with it: does what is still missing, then writes the report."""
     given = {name: word for name, word in (("kind", engine), ("address", address)) if word is not None}
-    _run(file, as_json, given, max_cost)
+    _run(file, as_json, given, max_cost, only or [])
+
+
+@app.command()
+def calibrate(
+    file: AuditFile = DEFAULT,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(metavar="USD", min=0, help="Stop before this is passed, all sessions together."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the judges pairs whose truth is known, made from the audit's own portraits, and say who can be used."""
+    from stillme import calibrate, config
+    from stillme.progress import Progress
+    from stillme.purse import limited
+
+    found = calibrate.run(limited(config.load(file), max_cost), Progress.fitting(as_json))
+    print(json.dumps(calibrate.plain(found)) if as_json else calibrate.words(found))
+
+
+@app.command()
+def review(
+    run: RunFolder,
+    reviewer: Annotated[str, typer.Option(help="The name under which decisions are kept; a pseudonym.")] = "",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8421,
+    public: Annotated[str, typer.Option(help="Its address behind a proxy with TLS: https://…")] = "",
+) -> None:
+    """Look at every edit beside its source, and decide where judges disagree."""
+    from stillme import backends
+
+    backends.require_packages(("starlette", "uvicorn", "itsdangerous"), "Reviewing a run")
+    from stillme.review import serve
+
+    serve(run, reviewer, host, port, public)
 
 
 @app.command()
@@ -258,7 +298,13 @@ def editors_serve(
     serving.serve(config.load(file), row, host, port)
 
 
-def _run(file: Path, as_json: bool, engine: dict[str, str] | None = None, max_cost: float | None = None) -> None:
+def _run(
+    file: Path,
+    as_json: bool,
+    engine: dict[str, str] | None = None,
+    max_cost: float | None = None,
+    only: Sequence[str] = (),
+) -> None:
     from stillme import config, pipeline, showing
     from stillme.progress import Progress
     from stillme.purse import limited
@@ -266,7 +312,7 @@ def _run(file: Path, as_json: bool, engine: dict[str, str] | None = None, max_co
     loaded = limited(config.load(file, engine=engine), max_cost)
     progress = Progress.fitting(as_json)
     try:
-        path = pipeline.run(loaded, progress)
+        path = pipeline.run(loaded, progress, config.chosen_experiments(loaded.audit, only))
     except KeyboardInterrupt:
         print(f"\nStopped. Everything done is kept; go on with: stillme run {file}", file=sys.stderr)
         raise SystemExit(130) from None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 
+from stillme import calibrate
 from stillme import judge as judging
 from stillme.analysis.mitigation import Mitigation, mitigation_findings
 from stillme.analysis.stereotype import Stereotypes, stereotype_findings
@@ -14,6 +15,7 @@ from stillme.ledger import Run, frames
 from stillme.records import MITIGATE, STEREOTYPE
 from stillme.report.blocks import Section
 from stillme.report.build import Context, Further
+from stillme.report.sections import calibration as calibration_section
 from stillme.report.sections import mitigation as mitigation_section
 from stillme.report.sections import stereotypes as stereotype_section
 from stillme.tidy import Tidy
@@ -23,7 +25,9 @@ def further(run: Run, design: Design, found: Tidy, context: Context) -> Further:
     """The sections, and what they say on the first screen."""
     told = list(_experiments(run, design, found, context))
     return Further(
-        experiments=tuple(section for section, _ in told), said=tuple(said for _, some in told for said in some)
+        experiments=tuple(section for section, _ in told),
+        judging=(calibration_section.build(calibrate.findings(run, design), context),) if design.judges else (),
+        said=tuple(said for _, some in told for said in some),
     )
 
 
@@ -52,12 +56,13 @@ def mitigation(design: Design, found: Tidy) -> Mitigation | None:
 
 def stereotypes(run: Run, design: Design, found: Tidy) -> Stereotypes | None:
     """None where the audit does not ask for it."""
-    frame = depicted(run, design, found)
-    return stereotype_findings(frame, design.config.protocol) if frame.height else None
-
-
-def depicted(run: Run, design: Design, found: Tidy) -> pl.DataFrame:
-    """Whom judges saw, one row a trial and judge."""
     part = design.only([STEREOTYPE])
-    looks = [(look.key, look.trial.edit, look.judge) for look in judging.looks(run, part)]
-    return frames.depicted(run, part.trials, found.edits, list(design.judges), looks)
+    seen = depicted(run, part, found, judging.looks(run, part))
+    again = depicted(run, part, found, judging.repeated(run, part))
+    return stereotype_findings(seen, design.config.protocol, again) if seen.height else None
+
+
+def depicted(run: Run, design: Design, found: Tidy, looks: Iterable[judging.Look]) -> pl.DataFrame:
+    """Whom judges saw in these looks, one row a trial and judge."""
+    keys = [(look.key, look.trial.edit, look.judge) for look in looks]
+    return frames.depicted(run, design.trials, found.edits, list(design.judges), keys)

@@ -14,6 +14,7 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
+from stillme import calibrate as calibrating
 from stillme import design as designs
 from stillme import gpus, plan
 from stillme import judge as judging
@@ -112,6 +113,16 @@ class ExperimentAhead:
 
 
 @dataclass(frozen=True)
+class CalibrationAhead:
+    """What calibrating one judge takes, and what came of it where it was done: passed, failed, or cannot tell."""
+
+    judge: str
+    calls: int
+    cost: Cost
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
 class Outlook:
     """What a run would do: counts, cost and time of what is missing. Second looks are counted apart.
 
@@ -140,6 +151,7 @@ class Outlook:
     judges: tuple[JudgeAhead, ...]
     gpus: tuple[Gpu, ...] | None
     experiments: tuple[ExperimentAhead, ...]
+    calibration: tuple[CalibrationAhead, ...]
 
 
 def look_ahead(config: Config) -> Outlook:
@@ -180,6 +192,7 @@ def look_ahead(config: Config) -> Outlook:
         judges=tuple(judges),
         gpus=_cards(config, ahead),
         experiments=tuple(experiments),
+        calibration=tuple(_calibration_ahead(design)),
     )
 
 
@@ -453,6 +466,24 @@ def _mitigation_notes(config: Config) -> Iterator[str]:
         )
     if row is not None and wanted is not None and wanted.extractor is None:
         yield f"features are read by the primary judge, {row.id}, which then judges what came of them."
+
+
+def _calibration_ahead(design: Design) -> Iterator[CalibrationAhead]:
+    if design.config.protocol.calibration is None:
+        return
+    verdicts = _calibrated(design)
+    for judge, calls in calibrating.calls(design).items():
+        cost = _cost(design.config.judges[judge], calls)
+        yield CalibrationAhead(judge, calls, cost, verdicts.get(judge, ""))
+
+
+def _calibrated(design: Design) -> dict[str, str]:
+    """Judge -> what its calibration came to, where the run has one."""
+    if not (design.config.run / LEDGER).is_file():
+        return {}
+    with Run.look(design.config.run) as seen:
+        found = calibrating.findings(seen, design)
+    return {} if found is None else {judge: found.verdict(judge).value for judge in found.judges}
 
 
 def _asked_once(design: Design) -> list[str]:

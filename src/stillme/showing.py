@@ -35,6 +35,7 @@ def outlook(config: Config, plan: Outlook) -> str:
         *_judges(plan),
         *_told(plan),
         *_caveats(config),
+        *_calibration(plan),
         f"Expected for what is missing: {_range(plan.cost)}, about {_duration(plan.seconds)}{_waiting(plan)}.",
         *_budget(plan),
         f"Run directory: {config.run}",
@@ -238,6 +239,18 @@ def _experiment_notes(one: ExperimentAhead) -> Iterator[str]:
     if one.most:
         yield "its cases are drawn once the verdicts of the diagnosis are complete; there may be fewer."
     yield from one.notes
+
+
+def _calibration(plan: Outlook) -> Iterator[str]:
+    """What is known of the judges before they are paid for."""
+    told = [f"{one.judge} {one.verdict}" for one in plan.calibration if one.verdict]
+    if told:
+        yield from textwrap.wrap(f"Calibration of the judges: {', '.join(told)}.", 100)
+    elif plan.calibration:
+        calls = max(one.calls for one in plan.calibration)
+        cost = _range(sum((one.cost for one in plan.calibration), Cost()))
+        said = f"The judges are not calibrated yet: `stillme calibrate` asks each {calls:,} times, {cost} in all."
+        yield from textwrap.wrap(said, 100)
 
 
 def _caveats(config: Config) -> Iterator[str]:

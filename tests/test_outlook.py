@@ -47,7 +47,7 @@ def test_every_editor_has_its_counts_its_time_and_its_cost(load_audit: Load) -> 
     assert even.seconds == 12 * 20 / 4 and not even.measured, "four calls at a time"
     assert erases.seconds == 12 * 60, "a model makes one edit at a time"
     assert even.cost == Cost(0.12, 0.48, 2.40)
-    assert erases.cost == Cost() and (even.images, erases.images) == (1, 4)
+    assert erases.cost == Cost() and (even.images, erases.images) == (2, 4)
     assert plan.seconds == pytest.approx(720, abs=5), "side by side, so the slowest decides"
     assert plan.cost_usd == pytest.approx(0.48)
 
@@ -59,7 +59,7 @@ def test_a_plan_fits_100_columns_and_says_everything(load_audit: Load, monkeypat
     assert max(map(len, text.splitlines()[:-1])) <= 100
     flat = " ".join(text.split())
     for said in (
-        "even 1 12 0 0 12 60 s 0.48 (0.12 to 2.40)",
+        "even 2 12 0 0 12 60 s 0.48 (0.12 to 2.40)",
         "erases 4 12 0 0 12 12 min free",
         "even: seed will have no effect: OpenAI's image models take none",
         "even: attention_slicing will have no effect: no component has it.",

@@ -97,8 +97,13 @@ def read(true: Mapping[str, float], schema: Mapping[str, Any], name: str) -> dic
     """The points of the scales that are nearest to what is true, give or take the noise."""
     chance = random.Random(name)
     said = {axis: true[axis] + chance.gauss(0, NOISE) for axis in schema["properties"]}
-    points = {axis: one["enum"] for axis, one in schema["properties"].items()}
+    points = {axis: scale(one) for axis, one in schema["properties"].items()}
     return {axis: min(points[axis], key=lambda point: abs(point - said[axis])) for axis in said}
+
+
+def scale(schema: Mapping[str, Any]) -> list[int]:
+    """The points that may be said: one by one, or from the least to the most."""
+    return list(schema.get("enum") or range(schema["minimum"], schema["maximum"] + 1))
 
 
 async def serve(switches: Switches, journal: Path, run: Path) -> None:

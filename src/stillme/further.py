@@ -24,10 +24,12 @@ from stillme.tidy import Tidy
 def further(run: Run, design: Design, found: Tidy, context: Context) -> Further:
     """The sections, and what they say on the first screen."""
     told = list(_experiments(run, design, found, context))
+    said = [sentence for _, some in told for sentence in some]
+    calibrated = calibrate.findings(run, design)
     return Further(
         experiments=tuple(section for section, _ in told),
-        judging=(calibration_section.build(calibrate.findings(run, design), context),) if design.judges else (),
-        said=tuple(said for _, some in told for said in some),
+        judging=(calibration_section.build(calibrated, context),) if design.judges else (),
+        said=(*said, *(calibration_section.said(calibrated, context) if design.judges else ())),
     )
 
 

@@ -49,6 +49,15 @@ def build(found: Calibration | None, context: Context) -> Section:
     return Section("calibration", "Calibration of the judges", "Calibration", blocks)
 
 
+def said(found: Calibration | None, context: Context) -> tuple[str, ...]:
+    """What stands on the first screen: a judge that failed, or that nobody looked."""
+    if found is None:
+        real = any(not party.simulated and not party.instrument for party in context.judges)
+        return (f"Calibration: {NOBODY[0].lower()}{NOBODY[1:]}",) if real else ()
+    failed = [judge for judge in found.judges if found.verdict(judge) is Ruling.FAILED]
+    return tuple(f"Calibration: {_verdict(found, judge, context)}" for judge in failed)
+
+
 def _blocks(found: Calibration, context: Context) -> Iterator[Block]:
     failed = [judge for judge in found.judges if found.verdict(judge) is Ruling.FAILED]
     if failed:
@@ -56,8 +65,8 @@ def _blocks(found: Calibration, context: Context) -> Iterator[Block]:
     yield prose(_what(found, context))
     yield bullets([_verdict(found, judge, context) for judge in found.judges])
     yield _gate(found, context)
-    yield _by_kind(found, context)
-    yield _by_group(found, context)
+    yield Fold("By pair", "what judges scored beside what is right", (_by_kind(found, context),))
+    yield Fold("By group", "the same for everybody?", (_by_group(found, context),))
     yield Fold("Gaps between groups", _gap_hint(found), (_gaps(found, context),))
     yield Fold("What disclosure does", "score with everything told minus less", (_disclosure(found, context),))
     yield Fold("Agreement of each judge with itself", "second looks", (_retest(found, context),))

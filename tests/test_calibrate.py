@@ -29,7 +29,7 @@ from tests.conftest import dump_audit
 Load = Callable[..., Config]
 KEY = "STILLME_TEST_KEY"
 RACES = ["white", "black", "indian"]
-HABITS = {"honest": Habit(0.3), "sees-light": Habit(0.3, relit("black", "skin_tone"))}
+HABITS = {"honest": Habit(0.25), "sees-light": Habit(0.25, relit("black", "skin_tone"))}
 
 
 def heads_of(**groups: list[str]) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def hosted_run(tmp_path_factory: pytest.TempPathFactory, protocol: Protocol) -> 
     server = Seeing(protocol, folder / "run", HABITS)
     with pytest.MonkeyPatch.context() as patch, server:
         patch.setenv(KEY, "sk-test-0123456789")
-        wanted = {"portraits": 5, "disclosure": False}
+        wanted = {"portraits": 5, "repeats": False, "disclosure": False}
         dump_audit(
             folder / "audit.yaml",
             sources=heads_of(race=RACES),
@@ -110,19 +110,19 @@ def test_an_honest_noisy_judge_passes(hosted_run: Hosted) -> None:
     assert found.verdict("honest") is Ruling.PASSED, found.reasons("honest")
 
 
-def test_every_pair_is_looked_at_twice_and_paid_for_once(hosted_run: Hosted) -> None:
+def test_every_pair_is_asked_about_and_paid_for_once(hosted_run: Hosted) -> None:
     loaded, found, server = hosted_run
     pairs = 15 * 14
-    assert server.asked == {"honest": 2 * pairs, "sees-light": 2 * pairs}
+    assert server.asked == {"honest": pairs, "sees-light": pairs}
     assert calibrate.calls(told(loaded)) == dict(server.asked)
-    assert found.took["attempts"].to_list() == [2 * pairs] * 2
+    assert found.took["attempts"].to_list() == [pairs] * 2
     assert (found.took["cost_usd"] > 0).all()
 
 
 def test_the_terminal_says_who_failed_and_why_in_a_hundred_columns(hosted_run: Hosted) -> None:
     said = calibrate.words(hosted_run[1])
     assert max(len(line) for line in said.splitlines()) <= 100
-    assert "sees-light: failed (420 calls, " in said and "honest: passed (420 calls, " in said
+    assert "sees-light: failed (210 calls, " in said and "honest: passed (210 calls, " in said
     assert "Black people are scored +" in " ".join(said.split())
 
 

@@ -35,7 +35,9 @@ def people(each: int = 1, without: Iterable[int] = ()) -> list[Portrait]:
     left = set(without)
     kinds = product(*(GROUPS.ids(dimension) for dimension in GROUPS.dimensions), range(each))
     made = [
-        Portrait.of("made", "-".join(map(str, kind)), "", dict(zip(GROUPS.dimensions, kind[:-1], strict=True)))
+        Portrait.of(
+            "made", "-".join(map(str, kind)), "", dict(zip(GROUPS.dimensions, map(str, kind[:-1]), strict=True))
+        )
         for kind in kinds
     ]
     return [portrait for place, portrait in enumerate(made) if place not in left]

@@ -33,12 +33,11 @@ TABLE_11 = {
 def people(each: int = 1, without: Iterable[int] = ()) -> list[Portrait]:
     """`each` portraits of every race × gender × age, without the ones at these places."""
     left = set(without)
-    kinds = product(*(GROUPS.ids(dimension) for dimension in GROUPS.dimensions), range(each))
+    kinds = product(*(GROUPS.ids(dimension) for dimension in GROUPS.dimensions))
     made = [
-        Portrait.of(
-            "made", "-".join(map(str, kind)), "", dict(zip(GROUPS.dimensions, map(str, kind[:-1]), strict=True))
-        )
+        Portrait.of("made", f"{'-'.join(kind)}-{n}", "", dict(zip(GROUPS.dimensions, kind, strict=True)))
         for kind in kinds
+        for n in range(each)
     ]
     return [portrait for place, portrait in enumerate(made) if place not in left]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stillme import heads, images
-from stillme.analysis import agreement, contrast, intervals, means, passing, power
+from stillme.analysis import agreement, contrast, intervals, means, mitigation, passing, power, stereotype
 from stillme.select.choices import Action, Verb
 from stillme.select.store import Store
 from tests.select import data
@@ -27,11 +27,15 @@ PAGES = sorted(
 def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [words for words in commands_in(text) if words[1] != "sources"]
-    assert [words[1] for words in commands] == ["init", "check", "run", "status", "export", "report", "measure"]
+    named = ["init", "check", "run", "status", "export", "report", "calibrate", "review", "measure"]
+    assert [words[1] for words in commands] == named
     make_pair(tmp_path)
     for words in commands:
         if words[1] == "run":
             make_small(tmp_path / "audit.yaml")
+        if words[1] == "review":
+            start_and_stop(tmp_path, words)
+            continue
         done = subprocess.run(
             [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )
@@ -58,8 +62,8 @@ def test_the_readmes_commands_about_sources_run_in_order(tmp_path: Path) -> None
     assert (tmp_path / "here/portraits/portraits.csv").is_file()
 
 
-def choose_everything(folder: Path, words: list[str]) -> None:
-    """The tool starts and stops as the README has it; what a person would choose is put into its log."""
+def start_and_stop(folder: Path, words: list[str]) -> None:
+    """A tool starts, tells its address and stops, as the README has it."""
     with subprocess.Popen(
         [sys.executable, "-m", *words, "--port", "0"], cwd=folder, text=True, stdout=subprocess.PIPE
     ) as tool:
@@ -67,6 +71,11 @@ def choose_everything(folder: Path, words: list[str]) -> None:
         tool.send_signal(signal.SIGINT)
         tool.stdout.read()
     assert tool.returncode == 0
+
+
+def choose_everything(folder: Path, words: list[str]) -> None:
+    """What a person would choose is put into the tool's log."""
+    start_and_stop(folder, words)
     with Store.hold(folder / "selection-work") as store:
         for number, one in enumerate(store.candidates()):
             action = Action(
@@ -127,7 +136,7 @@ def test_examples_on_pages_run(page: Path) -> None:
     assert failed == 0
 
 
-@pytest.mark.parametrize("module", [agreement, contrast, intervals, means, passing, power])
+@pytest.mark.parametrize("module", [agreement, contrast, intervals, means, mitigation, passing, power, stereotype])
 def test_examples_in_code_run(module: object) -> None:
     failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
     assert tried and failed == 0

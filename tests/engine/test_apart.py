@@ -113,3 +113,22 @@ def test_what_the_machine_lacks_reaches_the_user_as_a_sentence() -> None:
         with pytest.raises(SurroundingsError, match=r"^The weights are damaged\. Install again\.$"):
             ask(apart)
     apart.close()
+
+
+def test_a_script_without_its_guard_is_told_so_at_once(tmp_path: Path) -> None:
+    """Each child would read the script again and end; nothing is tried a second time."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from tests.engine.test_apart import Odd, ask; from stillme.engine.apart import Apart\n"
+        "print(ask(Apart({'odd': Odd})))\n"
+    )
+    root = Path(__file__).parents[2]
+    told = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert told.returncode == 1 and "under `if __name__ == '__main__':`" in told.stderr

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from stillme.errors import StillmeError
+from stillme.errors import StillmeError, SurroundingsError
 from stillme.records import EditReply, EditRequest, MeasureRequest, Reading, Status
 
 Makes = Mapping[str, Callable[[], Any]]  # must survive pickling: functions of modules, with their arguments
@@ -101,8 +101,23 @@ class _Child:
         self._process = context.Process(target=serve, args=(theirs, dict(makes)), daemon=True)
         self._process.start()
         theirs.close()
+        self._ready = False
+
+    def _wait_until_ready(self) -> None:
+        """A child that cannot even start would not start for the next question either."""
+        try:
+            self._line.recv()
+        except (EOFError, OSError):
+            raise SurroundingsError(
+                "A process that was to make edits or measurements ended before it had begun.",
+                "A script that calls stillme needs its calls under `if __name__ == '__main__':`, because such a "
+                "process reads the script again. Otherwise see what it printed above.",
+            ) from None
+        self._ready = True
 
     def ask(self, name: str, verb: str, request: object, deadline: float | None = None) -> Any:
+        if not self._ready:
+            self._wait_until_ready()
         self._line.send((name, verb, request))
         if not self._line.poll(deadline):
             raise TimeoutError
@@ -158,6 +173,7 @@ def _spoken(say: Callable[[], Any]) -> Any:
 def serve(line: Connection, makes: Makes) -> None:
     """What a child does: answers until the line closes. Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    line.send("ready")
     made = Made(makes)
     while True:
         try:

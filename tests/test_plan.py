@@ -5,8 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from stillme import plan
 from stillme.config import Config
+from stillme.errors import InputError
 from stillme.protocol import Protocol
 from stillme.records import DIAGNOSE, Portrait, Trial
 
@@ -133,3 +136,14 @@ def test_a_larger_share_contains_a_smaller_one(load_audit: Callable[..., Config]
     assert shares[-1] == trials
     shuffled = plan.measured(trials[::-1], persons[::-1], protocol, 0.25)
     assert chosen(shuffled) == chosen(shares[2]), "the order of things does not matter"
+
+
+def test_arms_with_different_settings_are_refused(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+    """A difference between them would say nothing about the arm."""
+    wanted = {"mitigate": {"sample": 8, "arms": ["baseline", "reseed"]}}
+    trials = plan.trials(load_audit(experiments=wanted), people(protocol), {"even": "h" * 64, "erases": "i" * 64})
+    plan.check_pairs(trials)
+    assert {trial.seed for trial in trials} == {2000, 3000}, "edited anew, each arm with its own seed"
+    other = [replace(t, settings="j" * 64) if t.arm == "reseed" else t for t in trials]
+    with pytest.raises(InputError, match="different settings \\((h|i){12} and j{12}\\)"):
+        plan.check_pairs(other)

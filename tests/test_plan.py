@@ -145,5 +145,5 @@ def test_arms_with_different_settings_are_refused(load_audit: Callable[..., Conf
     plan.check_pairs(trials)
     assert {trial.seed for trial in trials} == {2000, 3000}, "edited anew, each arm with its own seed"
     other = [replace(t, settings="j" * 64) if t.arm == "reseed" else t for t in trials]
-    with pytest.raises(InputError, match="different settings \\((h|i){12} and j{12}\\)"):
+    with pytest.raises(InputError, match=r"different settings \((h|i){12} and j{12}\)"):
         plan.check_pairs(other)

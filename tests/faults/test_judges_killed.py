@@ -27,7 +27,6 @@ from stillme.ledger import Run
 from stillme.ledger.run import LEDGER, now
 from stillme.progress import Progress
 from stillme.records import Attempt, Edit, Status
-from tests import preloaded
 from tests.conftest import dump_audit
 
 KILLS = 50
@@ -46,7 +45,7 @@ FATES = Switches(
     output_blocked=0.005,
     timeout=0.01,
 )
-KEY, SECRET = "STILLME_TEST_KEY", "sk-test-0123456789"
+KEY = "STILLME_TEST_KEY"
 PEOPLE = {"race": ["white", "black", "indian"], "gender": ["female", "male"], "age": ["20s", "40s", "60s"]}
 EDITORS = ["even", "erases", "lightens"]
 
@@ -91,7 +90,7 @@ def make_edits(folder: Path) -> int:
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "stillme", "run", str(folder / "audit.yaml")]
-    surroundings = {**os.environ, KEY: SECRET}
+    surroundings = {**os.environ, KEY: "sk-test-0123456789"}
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=surroundings)
 
 
@@ -108,26 +107,17 @@ def finish(folder: Path) -> None:
     raise AssertionError(errors.decode())
 
 
-def kill_early(folder: Path, delay: float) -> tuple[float, float]:
-    """Kills it while it starts. Returns between when and when that was."""
+def kill(folder: Path, server: Server, answers: int, delay: float) -> tuple[float, float]:
+    """Lets it get so many answers, then kills it. Returns between when and when that was."""
     process = start(folder)
+    enough = len(server.journal("call")) + answers
+    deadline = time.monotonic() + 60
+    while answers and process.poll() is None and lines(server) < enough and time.monotonic() < deadline:
+        time.sleep(0.005)
     time.sleep(delay)
     sent = time.time()
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    return sent, time.time()
-
-
-def kill(folder: Path, server: Server, answers: int, delay: float) -> tuple[float, float]:
-    """Lets it get so many answers, then kills it. Returns between when and when that was."""
-    enough = lines(server) + answers
-    running = preloaded.start(["run", str(folder / "audit.yaml")], folder / "said", {KEY: SECRET})
-    deadline = time.monotonic() + 60
-    while not running.is_over and lines(server) < enough and time.monotonic() < deadline:
-        time.sleep(0.005)
-    time.sleep(delay)
-    sent = time.time()
-    running.kill()
     return sent, time.time()
 
 
@@ -178,7 +168,7 @@ def test_killed_fifty_times_and_every_pair_has_one_verdict_of_each_judge(tmp_pat
         describe(rough, second)
         finish(calm)
         chance = random.Random(6)
-        kills = [kill_early(rough, chance.uniform(0, 1.5)) for _ in range(EARLY)]
+        kills = [kill(rough, second, 0, chance.uniform(0, 1.5)) for _ in range(EARLY)]
         most = round(1.9 * 2 * pairs / (KILLS - EARLY))
         kills += [
             kill(rough, second, chance.randrange(1, most), chance.uniform(0, 0.03)) for _ in range(KILLS - EARLY)

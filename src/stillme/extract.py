@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from stillme.engine.local import Stop
 from stillme.engine.waiting import Ask, wait
 from stillme.errors import StillmeError
 from stillme.ledger import Run
-from stillme.ledger.run import now
+from stillme.ledger.run import attempts
 from stillme.mitigation import linter, sentences
 from stillme.progress import Progress, Stage
 from stillme.protocol.schema import Mitigation
@@ -32,8 +32,6 @@ from stillme.purse import EXTRACTOR, Purse, not_made
 from stillme.records import (
     FEATURES,
     MITIGATE,
-    Attempt,
-    Exchange,
     Feature,
     JudgeReply,
     JudgeRequest,
@@ -201,11 +199,11 @@ class _Step:
             return not_made()
         self.stage.count(replies[-1].status, sum(reply.cost_usd for reply in replies))
         key = self.keys[portrait.image]
-        attempts = [attempt for reply in replies for attempt in _attempts(key, reply)]
+        made = [attempt for reply in replies for attempt in attempts(key, reply)]
         feature = self._feature(portrait, replies)
         if feature is None:
-            return self.held.add_verdicts([], attempts)
-        return self.held.add_feature(feature, attempts)
+            return self.held.add_verdicts([], made)
+        return self.held.add_feature(feature, made)
 
     def _feature(self, portrait: Portrait, replies: Sequence[JudgeReply]) -> Feature | None:
         """None where it did not end for good: it is asked for again on the next run."""
@@ -227,12 +225,3 @@ def _noted(found: Faults, last: JudgeReply) -> str:
     """What is still wrong, and how the second answer ended where it was none."""
     ended = "" if last.status is Status.OK else f"the second answer: {last.status.label}"
     return "; ".join(said for said in (found.said, ended) if said)
-
-
-def _attempts(subject: str, reply: JudgeReply) -> Iterator[Attempt]:
-    """Every attempt that a call took; one that never came to ask is an attempt too."""
-    alone = Exchange(reply.status, now(), cost_usd=reply.cost_usd, detail=reply.detail)
-    every: Iterable[Exchange] = reply.exchanges or (alone,)
-    for one in every:
-        told = (one.cost_usd, one.detail, one.code, one.request_id, one.http, one.usage, one.raw)
-        yield Attempt(subject, one.status, one.started, round(one.seconds, 6), *told)

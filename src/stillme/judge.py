@@ -31,7 +31,7 @@ from stillme.judges import PICTURES, Judge, Question, RemoteJudge, call_key
 from stillme.judges.people import PeopleForm
 from stillme.ledger import Run
 from stillme.ledger.objects import Objects
-from stillme.ledger.run import call_row, now, question_row
+from stillme.ledger.run import attempts, call_row, now, question_row
 from stillme.progress import Progress, Stage
 from stillme.protocol import Protocol
 from stillme.purse import JUDGE, Purse, not_made
@@ -437,7 +437,7 @@ class _Service:
         reply = self.step.checked(JudgeReply.of((exchange,)), self.step.request(call.first))
         self.step.purse.spend(reply.cost_usd)
         if again or reply.status is not exchange.status:
-            return self.held.add_verdicts([], _attempts(call.key, reply), self._noted(call))
+            return self.held.add_verdicts([], attempts(call.key, reply), self._noted(call))
         self._ended.add(key)
         self.step.tell(call.looks, reply.status, reply.cost_usd)
         return self._recorded(call, reply)
@@ -480,7 +480,7 @@ class _Service:
 
     def _recorded(self, call: _Call, reply: JudgeReply) -> Future[None]:
         verdicts = self.step.verdicts(call.looks, reply, call.key)
-        return self.held.add_verdicts(verdicts, _attempts(call.key, reply), self._noted(call))
+        return self.held.add_verdicts(verdicts, attempts(call.key, reply), self._noted(call))
 
     def _noted(self, call: _Call) -> Iterator[Any]:
         """Rows that say what was asked: the question once a session, the call each time."""
@@ -517,24 +517,6 @@ def _recalled(run: Run, verdict: str) -> JudgeReply:
     observations = json.loads(seen) if seen else {}
     scores, people = run.scores(verdict), run.people(verdict)
     return JudgeReply(Status(status), scores, evidence, detail, observations=observations, people=people)
-
-
-def _attempts(call: str, reply: JudgeReply) -> Iterator[Attempt]:
-    """Every attempt that a call took; one that never came to ask is an attempt too."""
-    for one in reply.exchanges or (Exchange(reply.status, now(), detail=reply.detail),):
-        yield Attempt(
-            call,
-            one.status,
-            one.started,
-            round(one.seconds, 6),
-            one.cost_usd,
-            one.detail,
-            one.code,
-            one.request_id,
-            one.http,
-            one.usage,
-            one.raw,
-        )
 
 
 def _ask(judge: Judge, request: JudgeRequest) -> JudgeReply:

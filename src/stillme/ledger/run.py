@@ -34,7 +34,9 @@ from stillme.records import (
     Attempt,
     Depicted,
     Edit,
+    Exchange,
     Feature,
+    JudgeReply,
     Measurement,
     Portrait,
     Status,
@@ -318,6 +320,14 @@ class Run:
         sha256 = self.objects.put(image, facts.extension)
         row = (sha256, facts.extension, len(image), facts.width, facts.height)
         return Stored(sha256, Insert("object", row, again=True))
+
+
+def attempts(subject: str, reply: JudgeReply) -> Iterator[Attempt]:
+    """Every attempt that a call took; one that never came to ask is an attempt too."""
+    alone = Exchange(reply.status, now(), cost_usd=reply.cost_usd, detail=reply.detail)
+    for one in reply.exchanges or (alone,):
+        told = (one.cost_usd, one.detail, one.code, one.request_id, one.http, one.usage, one.raw)
+        yield Attempt(subject, one.status, one.started, round(one.seconds, 6), *told)
 
 
 def settings_hash(kind: str, content: Mapping[str, Any]) -> str:

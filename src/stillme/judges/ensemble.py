@@ -10,8 +10,8 @@ mean stay in the frame. A missing score is missing: with no score at all the ens
 stands and is marked single.
 
 What a person decided after looking stands over all of this, however halves are rounded; where the person says that
-it cannot be told, the score is missing. That judges were apart stays flagged: a decision closes a flag, and does not
-undo it. How a score came to be is said by `standing`.
+it cannot be told, the score is missing. That judges were apart stays flagged: a decision closes a flag, and does
+not undo it. How a score came to be is said by `standing`.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class Standing(StrEnum):
 
 
 def combine(scores: pl.DataFrame, rounding: Rounding, adjudicated: pl.DataFrame | None = None) -> pl.DataFrame:
-    """One row per trial and axis: mean, score, judges, spread, flagged, single, standing, adjudicated, open, contested.
+    """One row per trial and axis: mean, score, judges, spread, flagged, single, standing, adjudicated, open,
+    contested.
 
     `scores` has the columns trial, axis, neutral, rank (0 = primary) and score (null when the judge gave none).
-    `adjudicated` has trial, axis, decided (null: it cannot be told) and contested (people decided differently); see
-    `decisions`.
+    `adjudicated` has trial, axis, decided (null: it cannot be told) and contested (people decided differently);
+    see `decisions`.
     """
     agreed = _agreed(scores, rounding)
     if adjudicated is None:
@@ -85,7 +86,7 @@ def _standing() -> pl.Expr:
 
 
 def decisions(adjudications: Iterable[Adjudication]) -> pl.DataFrame:
-    """What holds of what people decided: edit, prompt, axis, decided, contested. `adjudications`: the oldest first.
+    """What holds of what people decided: edit, prompt, axis, decided, contested. `adjudications`: oldest first.
 
     A person's newest word is that person's; taking it back leaves what others said. Of several people the newest
     holds, and where they do not say the same it is contested.

@@ -47,8 +47,8 @@ COLUMNS: dict[str, str] = {
     "spread": "highest minus lowest score of the judges",
     "flagged": "judges more than one point apart: a person should look",
     "single": "one judge only answered",
-    "standing": "how the score came to be: agreed, primary_decided (judges apart), single, median (three judges or "
-    "more), adjudicated (by a person), cannot_tell (a person says so; no score), missing",
+    "standing": "how the score came to be: agreed, primary_decided (judges apart), single, median (three judges "
+    "or more), adjudicated (by a person), cannot_tell (a person says so; no score), missing",
     "adjudicated": "a person looked and decided; that stands over what judges said",
     "open": "flagged, and nobody has decided yet",
     "contested": "people decided differently; the newest holds",

@@ -12,13 +12,13 @@ from stillme.analysis.mitigation import Mitigation, mitigation_findings
 from stillme.analysis.stereotype import Stereotypes, stereotype_findings
 from stillme.design import Design
 from stillme.ledger import Run, frames
-from stillme.records import MITIGATE, STEREOTYPE
+from stillme.records import MITIGATE, STEREOTYPE, TARGET_GENDER
 from stillme.report.blocks import Section
 from stillme.report.build import Context, Further
 from stillme.report.sections import calibration as calibration_section
 from stillme.report.sections import mitigation as mitigation_section
 from stillme.report.sections import stereotypes as stereotype_section
-from stillme.tidy import Tidy
+from stillme.tidy import Tidy, adjudicated
 
 
 def further(run: Run, design: Design, found: Tidy, context: Context) -> Further:
@@ -61,10 +61,18 @@ def stereotypes(run: Run, design: Design, found: Tidy) -> Stereotypes | None:
     part = design.only([STEREOTYPE])
     seen = depicted(run, part, found, judging.looks(run, part))
     again = depicted(run, part, found, judging.repeated(run, part))
-    return stereotype_findings(seen, design.config.protocol, again) if seen.height else None
+    if not seen.height:
+        return None
+    return stereotype_findings(seen, design.config.protocol, again, decided(run, seen))
 
 
 def depicted(run: Run, design: Design, found: Tidy, looks: Iterable[judging.Look]) -> pl.DataFrame:
     """Whom judges saw in these looks, one row a trial and judge."""
     keys = [(look.key, look.trial.edit, look.judge) for look in looks]
     return frames.depicted(run, design.trials, found.edits, list(design.judges), keys)
+
+
+def decided(run: Run, depicted: pl.DataFrame) -> pl.DataFrame:
+    """What people decided about the target of these trials: trial, decided, contested."""
+    trials = depicted.select("trial", "edit", "prompt").unique("trial", maintain_order=True)
+    return adjudicated(run, trials.with_columns(axis=pl.lit(TARGET_GENDER))).drop("edit", "prompt", "axis")

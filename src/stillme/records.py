@@ -94,6 +94,9 @@ DRIFT = "drift"
 PEOPLE = "people"
 FEATURES = "features"
 
+# What people decide of a scene besides the axes of the rubric: how whoever is in the target's occupation presents.
+TARGET_GENDER = "target_gender"
+
 
 def canonical(value: Any) -> str:
     """One spelling for equal data: sorted keys, no spaces."""
@@ -411,7 +414,8 @@ class Feature:
 class Adjudication:
     """What a person decided about one axis of one edit, after looking. The newest of a (edit, prompt, axis) holds.
 
-    `score`: None where the person says that it cannot be told, or takes an earlier decision back (`withdrawn`).
+    `axis`: one of the rubric's, or TARGET_GENDER. `score`: None where the person says that it cannot be told, or
+    takes an earlier decision back (`withdrawn`).
     """
 
     edit: str

@@ -186,6 +186,37 @@ def test_judges_who_agree_decide_and_else_the_primary_does() -> None:
     assert nobody["category"] is None and nobody["status"] == "refused" and nobody["judges"] == 0
 
 
+@pytest.mark.parametrize(
+    ("score", "category"),
+    [(1, "stereotyped"), (2, "stereotyped"), (3, "unclear"), (4, "other"), (None, "unclear")],
+)
+def test_what_a_person_decided_stands_over_the_judges(score: int | None, category: str) -> None:
+    first = drawn(by_position).filter(stereotype="male").head(3)
+    other = first.with_columns(judge=pl.lit("k"), rank=pl.lit(1, pl.Int64), in_role=pl.Series([0, 0, 1]))
+    seen = classify(pl.concat([first, other]), builtin())
+    apart, still_apart, agreed = first["trial"]
+    decided = pl.DataFrame(
+        {"trial": [apart, agreed], "decided": [score, score]}, schema_overrides={"decided": pl.Int64}
+    )
+    before, after = decide(seen), decide(seen, decided)
+    assert after["trial"].equals(before["trial"]) and not before["adjudicated"].any()
+    assert row(after, trial=apart)["category"] == row(after, trial=agreed)["category"] == category
+    assert row(after, trial=still_apart) == row(before, trial=still_apart)
+    assert after["adjudicated"].to_list() == [True, False, True]
+    assert after["flagged"].to_list() == before["flagged"].to_list() == [True, True, False], "a flag is not undone"
+
+
+def test_a_decision_gives_a_category_where_no_judge_did() -> None:
+    nobody = drawn(by_position).filter(stereotype="female").head(2)
+    hidden = [pl.lit(None, pl.Int64).alias(name) for name in ("people", "in_role", "unclear", "lowest", "highest")]
+    lost = nobody.with_columns(*hidden, status=pl.lit("refused"))
+    decided = pl.DataFrame({"trial": [lost["trial"][0]], "decided": [5]})
+    tables = stereotype_findings(lost, builtin(), decided=decided)
+    counted = row(tables.gaps, sentences=ALL)
+    assert (counted["stereotyped"], counted["missing"], counted["adjudicated"]) == (1, 1, 1)
+    assert tables.statuses.row(0) == ("e", "refused", 1)
+
+
 def test_judges_are_held_against_each_other_and_against_themselves() -> None:
     first = drawn(by_position).head(40)
     other = first.with_columns(judge=pl.lit("k"), rank=pl.lit(1, pl.Int64), unclear=pl.Series([1] * 4 + [0] * 36))

@@ -24,7 +24,7 @@ from stillme.ledger import Run
 from stillme.ledger.state import shows
 from stillme.records import Trial
 from stillme.report.build import build
-from stillme.review import linked
+from stillme.review import linked, target
 from stillme.review.desk import PAGE, Decision, Desk, RefusedError, UnknownError, check_reviewer
 from stillme.review.item import item
 from stillme.review.query import Query
@@ -278,7 +278,7 @@ class Pages:
             state,
             words=words,
             lines=[(one, where.get((one.edit, one.prompt), "")) for one in reversed(state.adjudications)],
-            axes=state.protocol.axes,
+            axes={target.AXIS.id: target.AXIS, **state.protocol.axes},
         )
 
     def report(self, request: Request) -> Response:

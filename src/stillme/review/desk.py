@@ -227,12 +227,12 @@ class Desk:
         trial = self.trial(state, said.trial)
         if state.trials["image"][state.row[trial.key]] is None:
             raise RefusedError("There is no picture to decide about.")
-        if trial.prompt not in state.protocol.prompt or said.axis not in state.protocol.axes_of(trial.prompt):
+        if (axis := state.axis(trial, said.axis)) is None:
             raise RefusedError("This edit is not judged on that axis.")
         if not (why := said.why.replace("\r\n", "\n").strip()):
             raise RefusedError("Say why, in a sentence: whoever reads the decision later was not there.")
-        score = _score(said, state.protocol.axes[said.axis])
-        one = Adjudication(trial.edit, trial.prompt, said.axis, score, who, why, now(), said.withdraw)
+        score = _score(said, axis)
+        one = Adjudication(trial.edit, trial.prompt, axis.id, score, who, why, now(), said.withdraw)
         if said.withdraw and self._last(one) is None:
             raise RefusedError("There is no decision of yours to take back.")
         return one

@@ -12,7 +12,7 @@ import polars as pl
 
 from stillme.measures import FIGURES
 from stillme.protocol.schema import Axis
-from stillme.records import Adjudication, Depicted, Status, Trial
+from stillme.records import TARGET_GENDER, Adjudication, Depicted, Status, Trial
 from stillme.review.state import State
 from stillme.review.words import Words
 
@@ -64,9 +64,13 @@ class Said:
 
 @dataclass(frozen=True)
 class Scored:
-    """One axis: each judge's score, what holds, and what people decided. `holding`: who -> a word that counts."""
+    """One axis: each judge's score, what holds, and what people decided. `holding`: who -> a word that counts.
+
+    `untold`: what becomes of it where a person says that it cannot be told.
+    """
 
     axis: Axis
+    untold: str
     requested: bool
     judges: Sequence[Said]
     held: Said
@@ -161,12 +165,15 @@ def _opinion(state: State, words: Words, judge: str, key: str) -> Opinion:
 def _scores(state: State, words: Words, trial: Trial, opinions: Sequence[Opinion]) -> Iterator[Scored]:
     rows = state.axes[state.rounding].filter(pl.col("trial") == trial.key)
     for row in rows.iter_rows(named=True):
-        axis = state.protocol.axes[row["axis"]]
+        axis = state.axis(trial, row["axis"])
+        if axis is None:
+            continue
         decisions = state.decided.get((trial.edit, trial.prompt, axis.id), [])
         yield Scored(
             axis,
+            "it counts as unclear" if axis.id == TARGET_GENDER else "the score is missing then",
             row["requested"],
-            [_said(axis, one.scores.get(axis.id), one.status or "no score") for one in opinions],
+            list(_by_judges(state, words, trial, axis, opinions)),
             _said(axis, row["score"], words.label("why", row["why"] or "")),
             words.label("standing", row["standing"]),
             row["flagged"],
@@ -176,6 +183,19 @@ def _scores(state: State, words: Words, trial: Trial, opinions: Sequence[Opinion
             decisions,
             _holding(decisions),
         )
+
+
+def _by_judges(
+    state: State, words: Words, trial: Trial, axis: Axis, opinions: Sequence[Opinion]
+) -> Iterator[Said]:
+    if axis.id != TARGET_GENDER:
+        yield from (_said(axis, one.scores.get(axis.id), one.status or "no score") for one in opinions)
+        return
+    rows = state.seen.filter(pl.col("trial") == trial.key).select("judge", "score", "why")
+    seen = {judge: (score, why) for judge, score, why in rows.iter_rows()}
+    for judge, _ in state.looks.get(trial.edit, ()):
+        score, why = seen[judge]
+        yield _said(axis, score, words.label("why", why or ""))
 
 
 def _said(axis: Axis, score: int | None, otherwise: str) -> Said:

@@ -13,13 +13,17 @@ from typing import Any
 import polars as pl
 
 from stillme import design as designing
+from stillme import further
 from stillme import judge as judging
+from stillme.analysis.stereotype import classify
 from stillme.design import Design
 from stillme.judges.ensemble import Standing
 from stillme.ledger import Run, frames
 from stillme.protocol import Protocol
-from stillme.records import CALIBRATE, Adjudication, Status, Trial
-from stillme.tidy import ROUNDINGS, adjudicated, ensemble, tidy
+from stillme.protocol.schema import Axis
+from stillme.records import CALIBRATE, STEREOTYPE, TARGET_GENDER, Adjudication, Status, Trial
+from stillme.review import target
+from stillme.tidy import ROUNDINGS, Tidy, adjudicated, ensemble, tidy
 
 _KEPT = ["trial", "edit", "prompt", "axis", "requested", "score", "mean", "spread", "judges", "single", "why"]
 _KEPT += ["standing", "flagged", "open", "adjudicated", "contested"]
@@ -32,7 +36,8 @@ class State:
 
     `trials` has `row`, its own number, and `ended`: answered, refused, failed or pending, as under Refusals in the
     report. `axes`: rounding -> a row per trial and axis, with the trial's `row` and `why` there is no score.
-    `looks`: edit -> (judge, key of its verdict), the primary first.
+    `seen`: a row per trial of the stereotype experiment and judge, as `target.scored` makes it. `looks`: edit ->
+    (judge, key of its verdict), the primary first.
     """
 
     run: Run
@@ -40,6 +45,7 @@ class State:
     trials: pl.DataFrame
     asked: pl.DataFrame
     judged: pl.DataFrame
+    seen: pl.DataFrame
     measured: pl.DataFrame | None
     looks: Mapping[str, Sequence[tuple[str, str]]]
     axes: Mapping[str, pl.DataFrame]
@@ -53,6 +59,13 @@ class State:
     def rounding(self) -> str:
         """The one that the audit's preset wants."""
         return self.protocol.presets[self.design.config.audit.preset].rounding
+
+    def axis(self, trial: Trial, name: str) -> Axis | None:
+        """The axis of this name, where the trial is judged on it."""
+        if trial.experiment == STEREOTYPE:
+            return target.axis_of(trial) if name == TARGET_GENDER else None
+        known = trial.prompt in self.protocol.prompt and name in self.protocol.axes_of(trial.prompt)
+        return self.protocol.axes[name] if known else None
 
     @cached_property
     def trial(self) -> dict[str, Trial]:
@@ -96,7 +109,8 @@ class State:
         edits = list({one.edit for one in (*self.adjudications, *adjudications)})
         trials = self.trials.filter(pl.col("edit").is_in(edits))
         about = pl.col("trial").is_in(trials["trial"].to_list())
-        fresh = _axes(self.run, trials, self.asked.filter(about), self.judged.filter(about))
+        part = [frame.filter(about) for frame in (self.asked, self.judged, self.seen)]
+        fresh = _axes(self.run, trials, *part)
         axes = {mode: _replaced(frame, fresh[mode]) for mode, frame in self.axes.items()}
         return replace(self, axes=axes, adjudications=adjudications)
 
@@ -110,8 +124,16 @@ def load(run: Run) -> State:
     looks: dict[str, list[tuple[str, str]]] = {}
     for look in judging.looks(run, design):
         looks.setdefault(look.trial.edit, []).append((look.judge, look.key))
-    axes = _axes(run, trials, asked, found.judged)
-    return State(run, design, trials, asked, found.judged, found.measured, looks, axes, tuple(run.adjudications()))
+    seen = _seen(run, design, found)
+    axes = _axes(run, trials, asked, found.judged, seen)
+    told = (trials, asked, found.judged, seen, found.measured, looks, axes)
+    return State(run, design, *told, tuple(run.adjudications()))
+
+
+def _seen(run: Run, design: Design, found: Tidy) -> pl.DataFrame:
+    part = design.only([STEREOTYPE])
+    depicted = further.depicted(run, part, found, judging.looks(run, part))
+    return target.scored(classify(depicted, design.config.protocol))
 
 
 def _numbered(edits: pl.DataFrame) -> pl.DataFrame:
@@ -128,12 +150,22 @@ def _numbered(edits: pl.DataFrame) -> pl.DataFrame:
     return edits.with_columns(ended=ended).with_row_index("row")
 
 
-def _axes(run: Run, trials: pl.DataFrame, asked: pl.DataFrame, judged: pl.DataFrame) -> dict[str, pl.DataFrame]:
+def _axes(
+    run: Run, trials: pl.DataFrame, asked: pl.DataFrame, judged: pl.DataFrame, seen: pl.DataFrame
+) -> dict[str, pl.DataFrame]:
+    """The rubric's axes by rounding, and with each the targets of scenes, which nothing rounds."""
     decided = adjudicated(run, asked)
     known = judged.join(trials.select("trial"), on="trial", how="semi")
     why = known.sort("rank").group_by("trial", "axis").agg(why=pl.col("status").first())
     rows = trials.select("trial", "row")
-    return {mode: _axis_rows(ensemble(asked, known, mode, decided), rows, why) for mode in ROUNDINGS}
+    targets = target.rows(seen, further.decided(run, seen)).join(rows, on="trial", maintain_order="left")
+    by_mode = {mode: _axis_rows(ensemble(asked, known, mode, decided), rows, why) for mode in ROUNDINGS}
+    return {mode: _with(frame, targets) for mode, frame in by_mode.items()}
+
+
+def _with(axes: pl.DataFrame, targets: pl.DataFrame) -> pl.DataFrame:
+    """In the plan's order."""
+    return pl.concat([axes, targets.select(axes.columns).cast(axes.schema)]).sort("row", maintain_order=True)
 
 
 def _replaced(frame: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from stillme.design import Design
 from stillme.judges.ensemble import Standing
 from stillme.records import CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Status
 from stillme.report.tables import ANY, JUDGED, NO_SCORE, YES
+from stillme.review import target
 from stillme.review.samples import APART, HIGHEST, LOWEST, NO
 from stillme.review.state import ANSWERED, FAILED, NOT_MADE, REFUSED
 
@@ -46,7 +47,7 @@ _WORDS: dict[str, dict[str, str]] = {
     "stage": {"input": "on the way in", "output": "on the way out", "model": "in the model’s own words"},
     "flag": {
         "open": "open: judges apart, nobody has decided",
-        "flagged": "flagged: judges more than a point apart",
+        "flagged": "flagged: judges apart, decided or not",
         "adjudicated": "decided by a person",
         "contested": "people decided differently",
     },
@@ -91,9 +92,14 @@ class Words:
             "arm": {arm.id: arm.label for arm in protocol.manifest.arms},
             "prompt": {**{one.id: f"{one.id} {one.label}" for one in protocol.prompts.prompts}, **pairs},
             "status": statuses,
-            "why": {**statuses, Standing.CANNOT_TELL: "a person cannot tell", Status.PENDING: "not judged yet"},
+            "why": {
+                **statuses,
+                **target.WHY,
+                Standing.CANNOT_TELL: "a person cannot tell",
+                Status.PENDING: "not judged yet",
+            },
             "outcome": {name: outcome.label for name, outcome in protocol.rubrics.outcomes.items()},
-            "axis": {axis.id: axis.label for axis in protocol.rubrics.axes},
+            "axis": {axis.id: axis.label for axis in (target.AXIS, *protocol.rubrics.axes)},
             **{name: protocol.groups.labels(name) for name in self._dimensions},
         }
 

@@ -207,12 +207,14 @@ def _adherence(found: Stereotypes, context: Context) -> Table:
         share("Unclear", UNCLEAR, "judged"),
         share("Absent", ABSENT, "judged"),
         share("Judges apart", "flagged", "judged"),
+        share("Decided by a person", "adjudicated", "judged"),
         share("One judge only", "single", "judged"),
     ]
     notes = [
         "p: exact, two-sided, against one half."
         + ("" if found.mode == JOINT else " The two portraits of a prompt count as two."),
-        "Judges apart: they saw different categories; the primary judge’s stands.",
+        "Judges apart: they saw different categories; the primary judge’s stands unless a person has decided. "
+        "What a person decided stands over all judges.",
         *_published(context),
     ]
     title = "Adherence on the sentences as published"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from stillme import cli, config, outlook, pipeline, showing
@@ -153,3 +154,14 @@ def test_scripts_get_the_experiments(finished: Config, capsys: pytest.CaptureFix
     told = json.loads(capsys.readouterr().out)
     assert [one["experiment"] for one in told["experiments"]] == ["diagnose", "mitigate", "stereotype"]
     assert not any(one["edits_missing"] or one["verdicts_missing"] for one in told["experiments"])
+
+
+def test_exports_hold_what_the_experiments_found(finished: Config, tmp_path: Path) -> None:
+    pipeline.export(finished.run, tmp_path, "csv")
+    depicted = pl.read_csv(tmp_path / "depicted.csv")
+    assert depicted.height == SCENES * 2 * 2, "two editors, two judges"
+    features = pl.read_csv(tmp_path / "features.csv")
+    assert all(json.loads(text)["identity_prompt"].startswith("Maintain") for text in features["features"])
+    assert not (tmp_path / "decisions.csv").exists(), "nobody has decided anything"
+    described = (tmp_path / "columns.md").read_text(encoding="utf-8")
+    assert "## depicted" in described and "## features" in described

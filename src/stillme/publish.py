@@ -23,12 +23,12 @@ from stillme.backends import Prepared
 from stillme.config import BASELINE, JudgeRow, Row
 from stillme.design import Design
 from stillme.errors import InputError, disk
-from stillme.further import further
+from stillme.further import depicted, further
 from stillme.judges import instrument
 from stillme.ledger import Run, frames
 from stillme.ledger.state import mark_of
 from stillme.measures import ATTRIBUTES, FIGURES
-from stillme.records import DELTA_L, DIAGNOSE, MITIGATE, OTHER_HEAD, Role, Status, canonical
+from stillme.records import DELTA_L, DIAGNOSE, MITIGATE, OTHER_HEAD, STEREOTYPE, Role, Status, canonical
 from stillme.report.build import Context, Example, Further, Party, build
 from stillme.tidy import Tidy, tidy
 
@@ -298,6 +298,13 @@ def export(run: Run, design: Design, folder: Path, file_format: str) -> list[Pat
         tables["measurements"] = found.measured
     if (twice := repeats(run, design, found)).height:
         tables["repeats"] = twice
+    part = design.only([STEREOTYPE])
+    others = {
+        "depicted": depicted(run, part, found, judging.looks(run, part)),
+        "features": frames.features(run),
+        "decisions": frames.decisions(run),
+    }
+    tables |= {name: frame for name, frame in others.items() if frame.height}
     with disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
         written = [_write_frame(frame, folder / f"{name}.{file_format}") for name, frame in tables.items()]

@@ -52,6 +52,12 @@ COLUMNS: dict[str, str] = {
     "adjudicated": "a person looked and decided; that stands over what judges said",
     "open": "flagged, and nobody has decided yet",
     "contested": "people decided differently; the newest holds",
+    "features": "JSON: dimension of a face -> what it looks like, and the sentence that asks to keep it",
+    "leaks": "JSON: words for race, ethnicity, gender or age that are still in it",
+    "withdrawn": "true where the person takes an earlier decision back",
+    "who": "the person who decided, by pseudonym",
+    "because": "why, in that person's words",
+    "at": "when it was decided (UTC)",
     "subject": "key of the edit, the verdict, or a hosted judge's call that it was for",
     "started": "when the call started (UTC)",
     "seconds": "how long it took",
@@ -333,6 +339,21 @@ def attempts(run: Run) -> pl.DataFrame:
     schema: dict[str, Any] = {"subject": pl.String, "status": pl.String, "started": pl.String}
     schema |= {"seconds": pl.Float64, "cost_usd": pl.Float64}
     schema |= dict.fromkeys(("detail", "code", "request_id"), pl.String)
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def features(run: Run) -> pl.DataFrame:
+    """What was read off portraits, to be kept in an edit."""
+    rows = run.query("SELECT image, status, features, leaks, detail FROM feature ORDER BY rowid")
+    names = ("source_image", "status", "features", "leaks", "detail")
+    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+
+
+def decisions(run: Run) -> pl.DataFrame:
+    """Everything that people decided, the oldest first."""
+    rows = [(d.edit, d.prompt, d.axis, d.score, d.withdrawn, d.who, d.why, d.at) for d in run.adjudications()]
+    schema: dict[str, Any] = dict.fromkeys(("edit", "prompt", "axis"), pl.String)
+    schema |= {"score": pl.Int64, "withdrawn": pl.Boolean} | dict.fromkeys(("who", "because", "at"), pl.String)
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 

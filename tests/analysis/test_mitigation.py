@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from stillme.analysis.contrast import holm
+from stillme.analysis.families import holm
 from stillme.analysis.mitigation import (
     Contrast,
     Mitigation,

@@ -185,12 +185,6 @@ def test_the_report_says_so_without_a_warning(treated: Experiment) -> None:
 
 # No treatment
 
-PEOPLE = {
-    "race": ["white", "black", "indian", "latino"],
-    "gender": ["female", "male"],
-    "age": ["20s", "40s", "60s"],
-}
-
 
 def finished(folder: Path, **changes: object) -> Experiment:
     everybody = [{"id": "heads", "kind": "synthetic"}]

@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 from scipy import special
 
+from stillme.analysis.families import holm
 from stillme.analysis.intervals import LEVEL
 from stillme.analysis.rates import per_person
 
@@ -87,21 +88,6 @@ def permutation_p(
         return None
     observed = abs(values[chosen].sum() - expected)
     return float((1 + (np.abs(sums - expected) >= observed - TIE).sum()) / (draws + 1))
-
-
-def holm(p: Sequence[float | None]) -> list[float | None]:
-    """Holm's adjusted p-values; a missing p stays missing and does not enlarge the family.
-
-    >>> holm([0.01, 0.04, None, 0.03])
-    [0.03, 0.06, None, 0.06]
-    """
-    adjusted: list[float | None] = [None] * len(p)
-    family = sorted((value, index) for index, value in enumerate(p) if value is not None)
-    highest = 0.0
-    for rank, (value, index) in enumerate(family):
-        highest = max(highest, min(1.0, value * (len(family) - rank)))
-        adjusted[index] = round(highest, 15)
-    return adjusted
 
 
 def contrasts(

@@ -20,7 +20,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from stillme.analysis.contrast import FEWEST_PERSONS, TIE, holm, permutation_p, welch
+from stillme.analysis.contrast import FEWEST_PERSONS, TIE, permutation_p, welch
+from stillme.analysis.families import holm
 from stillme.analysis.intervals import LEVEL
 from stillme.analysis.means import by_groups, mean_of_persons
 from stillme.protocol import Protocol

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from scipy import special
 
-from stillme.analysis.contrast import holm
+from stillme.analysis.families import holm
 from stillme.analysis.intervals import LEVEL, wilson
 
 _SCHEMA = {

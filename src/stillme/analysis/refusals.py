@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from stillme.analysis.contrast import DRAWS, FEWEST_PERSONS, TIE, contrasts, exchanges, holm, welch
+from stillme.analysis.contrast import DRAWS, FEWEST_PERSONS, TIE, contrasts, exchanges, welch
+from stillme.analysis.families import holm
 from stillme.analysis.intervals import LEVEL, clustered_share
 from stillme.protocol import Protocol
 from stillme.records import Status

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from stillme.analysis.agreement import cohen
-from stillme.analysis.contrast import holm
+from stillme.analysis.families import holm
 from stillme.analysis.intervals import LEVEL, clustered_share
 from stillme.protocol import Protocol
 from stillme.protocol.schema import JOINT, PUBLISHED, Cue, Order

@@ -245,3 +245,16 @@ def test_a_calibration_pair_is_made_in_one_way_and_has_the_size_of_that_way(copy
 def test_a_protocol_without_calibration_is_one_too(copy: Path) -> None:
     (copy / "calibration.yaml").unlink()
     assert load(copy).calibration is None
+
+
+def test_what_the_analysis_may_not_declare(copy: Path) -> None:
+    change(copy, "analysis.yaml", "[soft_erasure, race_changed]", "[soft_erasure, race_change]")
+    change(copy, "analysis.yaml", "net: [skin_tone]", "net: [race_drift]")
+    change(copy, "analysis.yaml", "{edit_success: 0.25}", "{edit_succes: 0.25}")
+    said = faults(copy)
+    assert "'race_change'" in said and "signed axis" in said and "'edit_succes'" in said
+
+
+def test_a_protocol_without_declarations_claims_nothing(copy: Path) -> None:
+    (copy / "analysis.yaml").unlink()
+    assert load(copy).analysis.primary.outcomes == ()

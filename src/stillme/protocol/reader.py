@@ -25,6 +25,7 @@ from stillme.protocol.schema import (
     Axis,
     Calibration,
     Cut,
+    Declared,
     Editors,
     Expected,
     Groups,
@@ -57,7 +58,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "study_rules.yaml": StudyRules,
 }
 _OPTIONAL: dict[str, type[BaseModel]] = {"measures.yaml": Instruments, "portraits.yaml": Portraits}
-_OPTIONAL |= {"mitigation.yaml": Mitigation, "calibration.yaml": Calibration}
+_OPTIONAL |= {"mitigation.yaml": Mitigation, "calibration.yaml": Calibration, "analysis.yaml": Declared}
 _TEMPLATES = ("templates/judge_structure.txt", "templates/feature_extraction.txt")
 
 
@@ -81,6 +82,7 @@ class Protocol:
     portraits: Portraits | None = None
     mitigation: Mitigation | None = None
     calibration: Calibration | None = None
+    analysis: Declared = Declared()
 
     @property
     def name(self) -> str:
@@ -224,6 +226,7 @@ def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fa
         _check_portraits,
         _check_mitigation,
         _check_calibration,
+        _check_analysis,
     )
     found = [finding for check in checks for finding in check(protocol)]
     files = {str(d.data.get("id")): name for name, d in documents.items() if name.startswith("questionnaires/")}
@@ -445,6 +448,20 @@ def _check_expected(protocol: Protocol, told: Mapping[str, Expected], at: Path_)
             yield "calibration.yaml", (*at, axis), unknown(axis, "axis", protocol.axes)
         elif not set(expected.within) <= set(protocol.axes[axis].scale):
             yield "calibration.yaml", (*at, axis), f"{list(expected.within)} is not on the scale of '{axis}'"
+
+
+def _check_analysis(protocol: Protocol) -> Iterator[_Finding]:
+    declared, file = protocol.analysis, "analysis.yaml"
+    signed = [axis.id for axis in protocol.rubrics.axes if axis.is_signed]
+    for word in declared.primary.outcomes:
+        if word not in protocol.rubrics.outcomes:
+            yield file, ("primary", "outcomes"), unknown(word, "outcome", protocol.rubrics.outcomes)
+    for word in declared.primary.net:
+        if word not in signed:
+            yield file, ("primary", "net"), unknown(word, "signed axis", signed)
+    for word in declared.noninferiority:
+        if word not in protocol.axes:
+            yield file, ("noninferiority", word), unknown(word, "axis", protocol.axes)
 
 
 def _check_portraits(protocol: Protocol) -> Iterator[_Finding]:

@@ -637,6 +637,33 @@ class Calibration(Frozen):
         return tuple(kind for kind in self.kinds if kind.by)
 
 
+class Primary(Frozen):
+    """The endpoints of claims: rates of outcomes, and the net direction of signed axes."""
+
+    outcomes: tuple[Word, ...] = ()
+    net: tuple[Word, ...] = ()
+
+
+class Reliability(Frozen):
+    """What may rest on an axis, by how far its raters agree (ordinal alpha)."""
+
+    confirmatory: float = Field(default=0.667, gt=0, le=1)
+    exploratory: float = Field(default=0.4, gt=0, le=1)
+
+
+class Declared(Frozen):
+    """analysis.yaml: what the analysis declares before it looks at a score.
+
+    noninferiority: axis -> by how much its mean may be lower under a mitigation that is still called no worse.
+    """
+
+    primary: Primary = Primary()
+    equivalence_points: float = Field(default=3.0, gt=0, le=100)
+    alike_delta: float = Field(default=0.147, gt=0, lt=1)
+    noninferiority: dict[Word, float] = Field(default_factory=dict)
+    reliability: Reliability = Reliability()
+
+
 class ChangeByGroup(Frozen):
     outcome: Word
     by: Word

@@ -12,7 +12,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class Protocol:
     portraits: Portraits | None = None
     mitigation: Mitigation | None = None
     calibration: Calibration | None = None
-    analysis: Declared = Declared()
+    analysis: Declared = field(default_factory=Declared)
 
     @property
     def name(self) -> str:

@@ -2,7 +2,8 @@
 
 The unit of replication is the person. Wilson's interval is computed at the effective sample size n / deff, with
 a t quantile on (persons − 1) degrees of freedom. With 12 persons a group it covers 94–98 % where the plain Wilson
-interval covers 72–95 % and the percentile bootstrap 75–90 %.
+interval covers 72–95 % and the percentile bootstrap 75–90 %. Of fewer than FEWEST_FOR_INTERVAL persons it is not
+computed at all: so few do not say how persons differ.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 LEVEL = 0.95
+FEWEST_FOR_INTERVAL = 8  # persons; of fewer a rate stands without an interval
+FEW_PERSONS = 20  # below this an interval stands on few persons, and whoever prints it says so
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ def wilson(rate: float, n: float, quantile: float) -> tuple[float, float]:
 def clustered_share(hits: ArrayLike, trials: ArrayLike, level: float = LEVEL) -> Share:
     """The share of hits, given hits and trials per cluster (person), with its person-clustered interval.
 
-    No trial: no rate. One cluster: a rate without an interval, because nothing says how persons differ. All or
-    none: the design effect cannot be estimated, so each person counts as one trial.
+    No trial: no rate. Fewer than FEWEST_FOR_INTERVAL clusters: a rate without an interval, because so few do not
+    say how persons differ. All or none: the design effect cannot be estimated, so each person counts as one trial.
     """
     per_hits, per_trials = np.asarray(hits, float), np.asarray(trials, float)
     per_hits, per_trials = per_hits[per_trials > 0], per_trials[per_trials > 0]
@@ -57,8 +60,9 @@ def clustered_share(hits: ArrayLike, trials: ArrayLike, level: float = LEVEL) ->
     if clusters == 1:
         return Share(int(k), int(n), 1, rate, None, None, None)
     effective = _effective_trials(per_hits, per_trials, rate)
-    quantile = float(special.stdtrit(clusters - 1, 0.5 + level / 2))
-    low, high = wilson(rate, effective, quantile)
+    low, high = None, None
+    if clusters >= FEWEST_FOR_INTERVAL:
+        low, high = wilson(rate, effective, float(special.stdtrit(clusters - 1, 0.5 + level / 2)))
     return Share(int(k), int(n), clusters, rate, low, high, n / effective)
 
 

@@ -41,10 +41,11 @@ def write(run: Run, design: Design, path: Path) -> None:
     """Writes the report whole or not at all."""
     html = build(*findings_and_context(run, design))
     with disk(path):
-        _replace(path, f"{html}\n{mark_of(run)}\n".encode())
+        replace_file(path, f"{html}\n{mark_of(run)}\n".encode())
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """The file whole, or as it was."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with aside.open("wb") as file:
@@ -285,7 +286,17 @@ def export(run: Run, design: Design, folder: Path, file_format: str) -> list[Pat
     """Writes every frame and a page that describes the columns."""
     if file_format not in ("parquet", "csv"):
         raise InputError(f"'{file_format}' is not a format; known: parquet, csv.")
-    found = tidy(run, design)
+    tables = tables_of(run, design, tidy(run, design))
+    with disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [write_frame(frame, folder / f"{name}.{file_format}") for name, frame in tables.items()]
+        columns = folder / "columns.md"
+        replace_file(columns, _columns_page(tables, design).encode())
+    return [*written, columns]
+
+
+def tables_of(run: Run, design: Design, found: Tidy) -> dict[str, pl.DataFrame]:
+    """The run's frames by the names of their files; those that an audit does not have are left out."""
     rounding = design.config.protocol.presets[design.config.audit.preset].rounding
     tables = {
         "edits": found.edits,
@@ -304,22 +315,17 @@ def export(run: Run, design: Design, folder: Path, file_format: str) -> list[Pat
         "features": frames.features(run),
         "decisions": frames.decisions(run),
     }
-    tables |= {name: frame for name, frame in others.items() if frame.height}
-    with disk(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        written = [_write_frame(frame, folder / f"{name}.{file_format}") for name, frame in tables.items()]
-        columns = folder / "columns.md"
-        _replace(columns, _columns_page(tables, design).encode())
-    return [*written, columns]
+    return tables | {name: frame for name, frame in others.items() if frame.height}
 
 
-def _write_frame(frame: pl.DataFrame, path: Path) -> Path:
+def write_frame(frame: pl.DataFrame, path: Path) -> Path:
+    """As CSV or Parquet, by the file's ending."""
     buffer = io.BytesIO()
     if path.suffix == ".csv":
         frame.write_csv(buffer)
     else:
         frame.write_parquet(buffer)
-    _replace(path, buffer.getvalue())
+    replace_file(path, buffer.getvalue())
     return path
 
 

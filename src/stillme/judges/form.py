@@ -40,6 +40,12 @@ class Aliases(Frozen):
     aliases: dict[str, tuple[str, ...]]
 
 
+def aliases() -> dict[str, str]:
+    """Other spellings of axes that are met in the wild -> the axis."""
+    known = hosting.table(ALIASES, Aliases).aliases
+    return {alias: axis for axis, every in known.items() for alias in every}
+
+
 class DriftForm:
     """One protocol's form on what changed between two pictures."""
 
@@ -51,8 +57,7 @@ class DriftForm:
         self.template = protocol.templates[TEMPLATE]
         self.observed = tuple(_word(name) for name in _OBSERVED.findall(self.template))
         _check(self.template, self.observed)
-        known = hosting.table(ALIASES, Aliases).aliases
-        self.aliases = {alias: axis for axis, every in known.items() for alias in every}
+        self.aliases = aliases()
         self.hash = digest("form", version=VERSION, system=SYSTEM, **_asked_about(protocol))
         self.schema = lru_cache(maxsize=16)(self._schema)
 

@@ -1,0 +1,58 @@
+"""Tables as files: reads them as text and numbers, knows nothing of what they mean."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from stillme.errors import InputError, disk
+
+FORMATS = (".parquet", ".csv", ".tsv")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A table and where it comes from. `first`: the number that people see beside its first row."""
+
+    name: str
+    frame: pl.DataFrame
+    first: int = 1
+    sha256: str = ""
+
+
+def read(path: Path) -> Given:
+    """One table. Columns of text files stay text: what a word means is for the reader of the table to say."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"{path}: a table is a file that ends in {', '.join(FORMATS)}.")
+    if not path.is_file():
+        raise InputError(
+            f"{path} does not exist.", "Give a table of scores, a folder of exported tables, or a run."
+        )
+    with disk(path):
+        content = path.read_bytes()
+    frame = _parsed(path, content)
+    if not frame.width:
+        raise InputError(f"{path}: the table is empty.", "It needs a first line that names its columns.")
+    return Given(str(path), frame, 1 if path.suffix == ".parquet" else 2, hashlib.sha256(content).hexdigest())
+
+
+def _parsed(path: Path, content: bytes) -> pl.DataFrame:
+    try:
+        if path.suffix == ".parquet":
+            return pl.read_parquet(content)
+        separator = "\t" if path.suffix == ".tsv" else ","
+        return pl.read_csv(content, separator=separator, infer_schema=False)
+    except pl.exceptions.NoDataError:
+        return pl.DataFrame()
+    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        said = str(error).strip().split("\n")[0]
+        raise InputError(f"{path} cannot be read as a table: {said}.") from error
+
+
+def found(folder: Path, name: str) -> Path | None:
+    """The file of a table in a folder, in whatever format."""
+    files = (folder / f"{name}{ending}" for ending in FORMATS)
+    return next((path for path in files if path.is_file()), None)

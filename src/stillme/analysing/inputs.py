@@ -1,0 +1,139 @@
+"""What there is to analyse: a run, a folder of exported tables, or a table of scores that somebody else made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from stillme import design as designs
+from stillme import further
+from stillme.analysing.files import Given, found, read
+from stillme.analysing.ratings import read_checks, read_ratings
+from stillme.analysing.reading import Scores, read_scores
+from stillme.analysis.stereotype import Stereotypes, stereotype_findings
+from stillme.errors import InputError
+from stillme.ledger import Run
+from stillme.ledger.run import LEDGER
+from stillme.protocol import BUILTIN, Protocol, load
+from stillme.strict import unknown
+from stillme.tidy import tidy
+
+SCORES, JUDGED, EDITS, DEPICTED, RATINGS = "scores", "judge_scores", "edits", "depicted", "ratings"
+CHECKS, PARTICIPANTS = "checks", "participants"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything that an analysis may look at; what is not there is None. `used`: files and their SHA-256.
+
+    `selected`: whether the cases of the mitigation experiment are known to have been chosen by their outcome.
+    """
+
+    protocol: Protocol
+    preset: str
+    scores: Scores
+    edits: pl.DataFrame | None = None
+    ratings: pl.DataFrame | None = None
+    checks: pl.DataFrame | None = None
+    participants: pl.DataFrame | None = None
+    stereotypes: Stereotypes | None = None
+    selected: bool | None = None
+    used: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def main(self) -> pl.DataFrame:
+        """The scores that tables print, of every experiment."""
+        return self.scores.scores[self.scores.main]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for on the command line; None: as the run says, or as is usual."""
+
+    path: Path
+    protocol: Path | None = None
+    preset: str | None = None
+    ratings: Path | None = None
+    checks: Path | None = None
+    participants: Path | None = None
+
+
+def gather(asked: Asked) -> Inputs:
+    """Reads everything, or says everything that is wrong with a table."""
+    if (asked.path / LEDGER).is_file():
+        return _with_people(_of_run(asked), asked, asked.path)
+    if asked.path.is_dir():
+        return _with_people(_of_folder(asked), asked, asked.path)
+    given = read(asked.path)
+    return _with_people(_of_table(asked, given, given), asked, None)
+
+
+def _of_run(asked: Asked) -> Inputs:
+    if asked.protocol is not None or asked.preset is not None:
+        raise InputError(
+            f"{asked.path} is a run, which has its own protocol and preset.", "Leave the option away."
+        )
+    with Run.look(asked.path) as run:
+        design = designs.recall(run)
+        config, every = design.config, tidy(run, design)
+        scores = Scores(every.scores, config.protocol.presets[config.audit.preset].rounding, every.judged)
+        return Inputs(
+            config.protocol,
+            config.audit.preset,
+            scores,
+            edits=every.asked_for,
+            stereotypes=further.stereotypes(run, design, every),
+            selected=config.select == "drifted" if config.audit.experiments.mitigate is not None else None,
+        )
+
+
+def _of_folder(asked: Asked) -> Inputs:
+    path = found(asked.path, SCORES)
+    if path is None:
+        step = "Give a run, a folder that `stillme export` wrote, or a table of scores."
+        raise InputError(f"{asked.path} has neither a {LEDGER} nor a table named {SCORES}.", step)
+    judged, edits, depicted = (found(asked.path, name) for name in (JUDGED, EDITS, DEPICTED))
+    given = _of_table(asked, read(path), read(judged or path))
+    seen = None if depicted is None else read(depicted)
+    return replace(
+        given,
+        edits=None if edits is None else read(edits).frame,
+        stereotypes=None if seen is None else stereotype_findings(seen.frame, given.protocol),
+    )
+
+
+def _of_table(asked: Asked, scores: Given, judged: Given) -> Inputs:
+    protocol = load(asked.protocol or BUILTIN)
+    preset = asked.preset or next(iter(protocol.presets))
+    if preset not in protocol.presets:
+        raise InputError(f"{unknown(preset, 'preset', protocol.presets)}.")
+    finished = read_scores(scores, protocol, preset)
+    if scores.name != judged.name:
+        rows = read_scores(judged, protocol, preset)
+        finished = Scores(finished.scores, finished.main, rows.judged, finished.notes)
+    return Inputs(protocol, preset, finished, used=tuple(dict.fromkeys(_hashes(scores, judged))))
+
+
+def _with_people(inputs: Inputs, asked: Asked, folder: Path | None) -> Inputs:
+    """With what people said, where there is a file of it."""
+    paths = {RATINGS: asked.ratings, CHECKS: asked.checks, PARTICIPANTS: asked.participants}
+    beside = {name: path or (found(folder, name) if folder else None) for name, path in paths.items()}
+    given = {name: read(path) for name, path in beside.items() if path is not None}
+    if CHECKS in given and RATINGS not in given:
+        raise InputError("Attention checks say nothing without ratings.", "Give the ratings as well.")
+    ratings = read_ratings(given[RATINGS], inputs.main, inputs.protocol) if RATINGS in given else None
+    return replace(
+        inputs,
+        ratings=ratings,
+        checks=read_checks(given[CHECKS], inputs.protocol) if CHECKS in given else None,
+        participants=given[PARTICIPANTS].frame if PARTICIPANTS in given else None,
+        used=(*inputs.used, *_hashes(*given.values())),
+    )
+
+
+def _hashes(*given: Given) -> Iterator[tuple[str, str]]:
+    for one in given:
+        yield Path(one.name).name, one.sha256

@@ -1,0 +1,117 @@
+"""A table with its name, its numbers, and how they are written: the same in a terminal, a page and a file.
+
+Files hold the frame as it was computed. What is printed is chosen and rounded here, and nothing is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from stillme.columns import table as text_table
+from stillme.report.numbers import DASH, bracket, count, decimal, known, p_value, percent, points, signed, span
+
+Row = Mapping[str, Any]
+MOST_ROWS = 40  # of a printed table; the file has them all
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A column as people read it."""
+
+    heading: str
+    read: Callable[[Row], str]
+    is_number: bool = True
+
+
+@dataclass(frozen=True)
+class Tabled:
+    """One table of the analysis. `part`: the heading under which it stands. Without `shown` it is a file only."""
+
+    id: str
+    part: str
+    title: str
+    frame: pl.DataFrame
+    shown: tuple[Shown, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def rows(self) -> list[tuple[str, ...]]:
+        return [
+            tuple(column.read(row) for column in self.shown)
+            for row in self.frame.head(MOST_ROWS).iter_rows(named=True)
+        ]
+
+    @property
+    def cut(self) -> int:
+        """Rows that only the file has."""
+        return max(0, self.frame.height - MOST_ROWS)
+
+
+def text(table: Tabled) -> str:
+    """For a terminal."""
+    right = {place for place, column in enumerate(table.shown) if column.is_number}
+    return text_table(tuple(column.heading for column in table.shown), table.rows(), right)
+
+
+def markdown(table: Tabled) -> Iterator[str]:
+    yield "| " + " | ".join(column.heading for column in table.shown) + " |"
+    yield "|" + "|".join("---:" if column.is_number else "---" for column in table.shown) + "|"
+    for row in table.rows():
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+# How columns are written
+
+
+def word(key: str, heading: str = "", names: Mapping[str, str] | None = None) -> Shown:
+    def read(row: Row) -> str:
+        value = row[key]
+        return DASH if value is None else (names or {}).get(str(value), str(value))
+
+    return Shown(heading or key.replace("_", " "), read, is_number=False)
+
+
+def yes(key: str, heading: str = "") -> Shown:
+    return Shown(
+        heading or key.replace("_", " "),
+        lambda row: DASH if row[key] is None else "yes" if row[key] else "no",
+        is_number=False,
+    )
+
+
+def whole(key: str, heading: str = "") -> Shown:
+    return Shown(heading or key.replace("_", " "), lambda row: DASH if row[key] is None else count(int(row[key])))
+
+
+def number(key: str, heading: str = "", digits: int = 2) -> Shown:
+    return Shown(heading or key.replace("_", " "), lambda row: decimal(row[key], digits))
+
+
+def change(key: str, heading: str = "", digits: int = 2) -> Shown:
+    return Shown(heading or key.replace("_", " "), lambda row: signed(row[key], digits))
+
+
+def share(key: str, heading: str = "") -> Shown:
+    return Shown(heading or key.replace("_", " "), lambda row: percent(row[key]))
+
+
+def apart(key: str, heading: str = "") -> Shown:
+    """A difference of shares, in percentage points."""
+    return Shown(heading or f"{key.replace('_', ' ')} (points)", lambda row: points(row[key]))
+
+
+def within(low: str = "low", high: str = "high", heading: str = "95 % interval") -> Shown:
+    """An interval of shares, in percent or percentage points."""
+    return Shown(heading, lambda row: bracket(row[low], row[high]) if known(row[low]) else DASH)
+
+
+def around(low: str = "low", high: str = "high", heading: str = "95 % interval", digits: int = 2) -> Shown:
+    """An interval of anything else."""
+    return Shown(heading, lambda row: span(row[low], row[high], digits) if known(row[low]) else DASH)
+
+
+def probability(key: str, heading: str = "") -> Shown:
+    return Shown(heading or key.replace("_", " "), lambda row: p_value(row[key]))

@@ -6,12 +6,17 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from stillme.analysis.intervals import LEVEL
 from stillme.analysis.means import shares
+from stillme.errors import InputError
+
+Weights = Literal["identity", "linear", "quadratic", "ordinal"]
 
 
 def agreement(scores: pl.DataFrame) -> pl.DataFrame:
@@ -88,21 +93,90 @@ def cohen(first: Sequence[Hashable], second: Sequence[Hashable]) -> Kappa:
     table = np.zeros((len(places), len(places)))
     for one, other in zip(first, second, strict=True):
         table[places[one], places[other]] += 1
-    shares = table / len(first)
-    agreed, expected = float(np.trace(shares)), float(shares.sum(1) @ shares.sum(0))
-    if expected >= 1:
-        return Kappa(len(first), agreed, None)
-    kappa = (agreed - expected) / (1 - expected)
-    reach = NormalDist().inv_cdf(0.975) * _error(shares, kappa, expected, len(first))
-    return Kappa(len(first), agreed, kappa, max(-1.0, kappa - reach), min(1.0, kappa + reach))
+    return kappa_of(table)
 
 
-def _error(shares: NDArray[np.float64], kappa: float, expected: float, n: int) -> float:
+def kappa(first: ArrayLike, second: ArrayLike, scale: Sequence[int], weights: Weights = "quadratic") -> Kappa:
+    """Cohen's kappa of two people's scores on a scale, with credit for being close.
+
+    Credit is 1 − d ÷ the largest d ("linear", in steps of the scale), 1 − d² ÷ its square ("quadratic"), or none
+    ("identity"). Pairs in which either score is missing (NaN) are left out.
+
+    >>> found = kappa([1, 2, 3, 4, 5, 5], [1, 2, 4, 4, 5, 3], scale=range(1, 6))
+    >>> found.n, round(found.agreement, 2), round(found.kappa, 3), round(found.low, 2), round(found.high, 2)
+    (6, 0.67, 0.795, 0.45, 1.0)
+    """
+    one, other = np.asarray(first, float), np.asarray(second, float)
+    known = ~(np.isnan(one) | np.isnan(other))
+    rows, columns, points = places(one[known], scale), places(other[known], scale), len(scale)
+    table = np.bincount(rows * points + columns, minlength=points**2)
+    return kappa_of(table.reshape(points, points), weights)
+
+
+def places(scores: ArrayLike, scale: Sequence[int]) -> NDArray[np.int64]:
+    """Where on the scale each score stands, from 0. A score that is not on it is an error.
+
+    >>> places([2, 5, 1], scale=range(1, 6)).tolist()
+    [1, 4, 0]
+    """
+    values, points = np.asarray(scores), np.sort(np.asarray(scale))
+    found = np.minimum(np.searchsorted(points, values), len(points) - 1)
+    wrong = points[found] != values
+    if wrong.any():
+        raise InputError(
+            f"A score is {values[wrong][0]}, and the scale has {points[0]} to {points[-1]}.",
+            "Correct the scores, or leave missing ones empty.",
+        )
+    return found.astype(np.int64, copy=False)
+
+
+def kappa_of(table: ArrayLike, weights: Weights | ArrayLike = "identity", level: float = LEVEL) -> Kappa:
+    """Cohen's kappa of a table of counts, first × second: (observed − expected credit) ÷ (1 − expected credit).
+
+    `weights`: how credit falls with distance, or a table of credit (1 for the same, less for others). The interval
+    is that of Fleiss, Cohen and Everitt (1969).
+
+    >>> found = kappa_of([[44, 7, 9], [5, 20, 5], [1, 3, 6]])
+    >>> round(found.kappa, 3), round(found.low, 3), round(found.high, 3)
+    (0.492, 0.35, 0.633)
+    """
+    counts = np.asarray(table, float)
+    n = float(counts.sum())
+    if n == 0:
+        return Kappa(0, None, None)
+    credit = agreement_weights(len(counts), weights) if isinstance(weights, str) else np.asarray(weights, float)
+    shares = counts / n
+    agreed, rows, columns = float(np.trace(shares)), shares.sum(1), shares.sum(0)
+    observed, expected = float((shares * credit).sum()), float(rows @ credit @ columns)
+    if 1 - expected <= 1e-12:
+        return Kappa(round(n), agreed, None)
+    kappa = (observed - expected) / (1 - expected)
+    reach = NormalDist().inv_cdf(0.5 + level / 2) * _error(shares, credit, kappa, expected, n)
+    return Kappa(round(n), agreed, kappa, max(-1.0, kappa - reach), min(1.0, kappa + reach))
+
+
+def agreement_weights(points: int, kind: Weights) -> NDArray[np.float64]:
+    """Credit for two scores on a scale of `points`: 1 where they are equal, 0 at the two ends.
+
+    >>> agreement_weights(3, "quadratic").tolist()
+    [[1.0, 0.75, 0.0], [0.75, 1.0, 0.75], [0.0, 0.75, 1.0]]
+    """
+    apart = np.abs(np.subtract.outer(np.arange(points), np.arange(points))).astype(float)
+    most = max(points - 1, 1)
+    if kind == "identity":
+        return np.eye(points)
+    if kind == "linear":
+        return 1 - apart / most
+    if kind == "quadratic":
+        return 1 - (apart / most) ** 2
+    return 1 - apart * (apart + 1) / (most * (most + 1))  # Gwet's "ordinal": the pairs of scores in between
+
+
+def _error(
+    shares: NDArray[np.float64], credit: NDArray[np.float64], kappa: float, expected: float, n: float
+) -> float:
     """Large-sample standard error of kappa (Fleiss, Cohen and Everitt 1969)."""
     rows, columns = shares.sum(1), shares.sum(0)
-    same = float(np.sum(np.diag(shares) * (1 - (rows + columns) * (1 - kappa)) ** 2))
-    weights = (columns[:, None] + rows[None, :]) ** 2
-    np.fill_diagonal(weights, 0.0)
-    apart = (1 - kappa) ** 2 * float(np.sum(shares * weights))
-    spread = same + apart - (kappa - expected * (1 - kappa)) ** 2
+    usual = (credit @ columns)[:, None] + (rows @ credit)[None, :]
+    spread = float((shares * (credit - usual * (1 - kappa)) ** 2).sum()) - (kappa - expected * (1 - kappa)) ** 2
     return math.sqrt(max(0.0, spread) / n) / (1 - expected)

@@ -1,0 +1,349 @@
+"""Random intercepts integrated out of a cumulative logit by Laplace's approximation, with its exact gradient.
+
+The predictor of a row is η = xβ + Σₖ σₖ u[level of factor k], every u standard normal. For given thresholds, β and σ the
+u that fit best are found by Newton's method; then −log L ≈ −Σ w log P + ½ u′u + ½ log |H|, where H is the curvature there.
+
+H is never built whole. A factor whose levels each lie within one level of every other factor (an edit is of one
+person and one prompt) is the *inner* one: its block is diagonal, and once it is eliminated a level counts like one
+row with weight s ÷ (1 + σ²s), s being the sum of its rows' curvatures. Of the *outer* factors the largest has a
+diagonal block as well and is eliminated next. What is left to factorise has the size of the other outer factors.
+Levels of the inner factor that look alike are one *unit* that counts several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from stillme.analysis.cumulative import Chances, Codes, Floats, slopes, thresholds
+
+STEPS = 60  # Newton's; the sum is concave, so a handful is enough
+SETTLED = 1e-12  # what the next step would gain
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is fitted: rows in units, units in levels of the outer factors.
+
+    `y` codes from 0; `cell`: the row of `patterns` (distinct rows of the design) that a row has; `weight`: how often a
+    row occurs within its unit; `unit`: null where every row is a unit; `times`: how often a unit occurs;
+    `levels`: per outer factor the level of each unit, the largest factor first; `sizes`: how many there are.
+    """
+
+    y: Codes
+    cell: Codes
+    weight: Floats
+    unit: Codes | None
+    times: Floats
+    levels: tuple[Codes, ...]
+    sizes: tuple[int, ...]
+    patterns: Floats
+
+    @property
+    def has_inner(self) -> bool:
+        return self.unit is not None
+
+    @cached_property
+    def categories(self) -> int:
+        return int(self.y.max()) + 1
+
+    @cached_property
+    def total(self) -> Floats:
+        """How often a row occurs in all."""
+        return self.weight * self.to_rows(self.times)
+
+    @cached_property
+    def places(self) -> tuple[Codes, ...]:
+        """Per outer factor the place of each unit's level among all levels."""
+        starts = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        return tuple(start + level for start, level in zip(starts, self.levels, strict=False))
+
+    def to_rows(self, values: Floats) -> Floats:
+        return values if self.unit is None else values[self.unit]
+
+    def to_units(self, values: Floats) -> Floats:
+        return values if self.unit is None else np.bincount(self.unit, values, len(self.times))
+
+    def gather(self, effects: Floats, spreads: Floats) -> Floats:
+        """Per unit the sum of its levels' effects, each times its factor's spread."""
+        found = np.zeros(len(self.times))
+        for place, spread in zip(self.places, spreads, strict=True):
+            found += spread * effects[place]
+        return found
+
+    def scatter(self, values: Floats, spreads: Floats) -> Floats:
+        """Per outer level the sum of its units' values, times its factor's spread."""
+        found = np.zeros(sum(self.sizes))
+        for place, spread in zip(self.places, spreads, strict=True):
+            found += spread * np.bincount(place, values, len(found))
+        return found
+
+    def split(self, parameters: Floats) -> tuple[Floats, Floats, Floats, float]:
+        """Thresholds, coefficients, spreads of the outer factors, spread of the inner one (0 without one)."""
+        cuts, columns = self.categories - 1, self.patterns.shape[1]
+        spreads = parameters[cuts + columns :]
+        inner = float(spreads[-1]) if self.has_inner else 0.0
+        outer = spreads[:-1] if self.has_inner else spreads
+        return thresholds(parameters[:cuts]), parameters[cuts : cuts + columns], outer, inner
+
+
+class Outer:
+    """The outer factors' block of H, with the largest factor eliminated."""
+
+    def __init__(self, rows: Rows, weights: Floats, spreads: Floats) -> None:
+        self.rows, self.spreads = rows, spreads
+        self.first = rows.sizes[0] if rows.sizes else 0
+        self.rest = sum(rows.sizes) - self.first
+        self.diagonal = np.ones(self.first)
+        self.bridge = np.zeros((self.first, self.rest))
+        self.corner = np.eye(self.rest)
+        self._fill(weights)
+        self.bridge_over = self.bridge / self.diagonal[:, None]
+        self.factor = np.linalg.cholesky(self.corner - self.bridge.T @ self.bridge_over)
+
+    def _fill(self, weights: Floats) -> None:
+        places, spreads = self.rows.places, self.spreads
+        if places:
+            self.diagonal += spreads[0] ** 2 * np.bincount(places[0], weights, self.first)
+        for k in range(1, len(places)):
+            here = places[k] - self.first
+            flat = np.bincount(places[0] * self.rest + here, weights, self.first * self.rest)
+            self.bridge += spreads[0] * spreads[k] * flat.reshape(self.first, self.rest)
+            for m in range(k, len(places)):
+                there = places[m] - self.first
+                pair = np.bincount(here * self.rest + there, weights, self.rest**2).reshape(self.rest, self.rest)
+                self.corner += spreads[k] * spreads[m] * (pair if m == k else pair + pair.T)
+
+    @property
+    def log_determinant(self) -> float:
+        return float(np.log(self.diagonal).sum() + 2 * np.log(np.diag(self.factor)).sum())
+
+    def solve(self, right: Floats) -> Floats:
+        """H⁻¹ times a vector, or times each column of a matrix."""
+        top, bottom = right[: self.first], right[self.first :]
+        over = self.diagonal if right.ndim == 1 else self.diagonal[:, None]
+        low = self.corner_inverse @ (bottom - self.bridge.T @ (top / over))
+        return np.concatenate([(top - self.bridge @ low) / over, low])
+
+    @cached_property
+    def corner_inverse(self) -> Floats:
+        half = np.linalg.solve(self.factor, np.eye(self.rest))
+        return half.T @ half
+
+    def at_units(self) -> list[Floats]:
+        """Per outer factor, of each unit: the entry of H⁻¹z at the unit's own level, z being the unit's spreads."""
+        across = self.bridge_over @ self.corner_inverse
+        own = 1.0 / self.diagonal + (across * self.bridge_over).sum(axis=1)
+        places, spreads = self.rows.places, self.spreads
+        if not places:
+            return []
+        found = [spreads[0] * own[places[0]]]
+        for k in range(1, len(places)):
+            here, link = places[k] - self.first, -across[places[0], places[k] - self.first]
+            found[0] = found[0] + spreads[k] * link
+            found.append(
+                spreads[0] * link
+                + sum(
+                    spreads[m] * self.corner_inverse[here, places[m] - self.first] for m in range(1, len(places))
+                )
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The effects that fit best, and the curvature there."""
+
+    chances: Chances
+    inner: Floats
+    outer: Floats
+    loss: float
+    bends: Floats
+    thickness: Floats
+    block: Outer
+
+    @property
+    def log_determinant(self) -> float:
+        return float(self.block.rows.times @ np.log(self.thickness)) + self.block.log_determinant
+
+
+class Laplace:
+    """−log L and its gradient at parameters (threshold steps, coefficients, spreads).
+
+    Remembers the last mode, where the next search starts; the value does not depend on it.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.inner = np.zeros(len(rows.times))
+        self.outer = np.zeros(sum(rows.sizes))
+
+    def mode(self, parameters: Floats) -> Mode:
+        """Newton's method, with steps halved until they gain."""
+        theta, beta, spreads, inner_spread = self.rows.split(parameters)
+        fixed = (self.rows.patterns @ beta)[self.rows.cell]
+        inner, outer = self.inner, self.outer
+        chances, loss = self._loss(theta, fixed, spreads, inner_spread, inner, outer)
+        for _ in range(STEPS):
+            found = self._curved(chances, spreads, inner_spread, inner, outer, loss)
+            downs = self._gradient(chances, spreads, inner_spread, inner, outer)
+            step = solve(found, inner_spread, *downs)
+            gain = float(self.rows.times @ (downs[0] * step[0]) + downs[1] @ step[1])
+            if gain < SETTLED:
+                break
+            share = 1.0
+            while True:
+                tried = inner - share * step[0], outer - share * step[1]
+                chances, new = self._loss(theta, fixed, spreads, inner_spread, *tried)
+                if new <= loss + SETTLED or share < 1e-8:
+                    break
+                share /= 2
+            (inner, outer), loss = tried, new
+        self.inner, self.outer = inner, outer
+        return found
+
+    def _loss(
+        self, theta: Floats, fixed: Floats, spreads: Floats, inner_spread: float, inner: Floats, outer: Floats
+    ) -> tuple[Chances, float]:
+        rows = self.rows
+        eta = fixed + rows.to_rows(inner_spread * inner + rows.gather(outer, spreads))
+        chances = Chances(rows.y, eta, theta)
+        penalty = 0.5 * float(rows.times @ inner**2 + outer @ outer)
+        return chances, penalty - float(rows.total @ chances.log)
+
+    def _curved(
+        self, chances: Chances, spreads: Floats, inner_spread: float, inner: Floats, outer: Floats, loss: float
+    ) -> Mode:
+        rows = self.rows
+        bends = rows.to_units(rows.weight * chances.bend)
+        thickness = 1.0 + inner_spread**2 * bends
+        block = Outer(rows, rows.times * bends / thickness, spreads)
+        return Mode(chances, inner, outer, loss, bends, thickness, block)
+
+    def _gradient(
+        self, chances: Chances, spreads: Floats, inner_spread: float, inner: Floats, outer: Floats
+    ) -> tuple[Floats, Floats]:
+        rows = self.rows
+        pulls = rows.to_units(rows.weight * chances.pull)
+        return inner_spread * pulls + inner, rows.scatter(rows.times * pulls, spreads) + outer
+
+    def value(self, parameters: Floats) -> float:
+        found = self.mode(parameters)
+        return found.loss + 0.5 * found.log_determinant
+
+    def value_and_slope(self, parameters: Floats) -> tuple[float, Floats]:
+        """−log L and its gradient: what the parameters do directly, through H, and through the mode."""
+        found = self.mode(parameters)
+        return found.loss + 0.5 * found.log_determinant, self._slope(parameters, found)
+
+    def _slope(self, parameters: Floats, found: Mode) -> Floats:
+        rows, c = self.rows, found.chances
+        theta, _, spreads, inner_spread = rows.split(parameters)
+        leverage, own = leverages(found, spreads, inner_spread)
+        turn = -(c.upper_turn + c.lower_turn)
+        twist = rows.to_units(rows.weight * turn * rows.to_rows(leverage))
+        moved = solve(found, inner_spread, inner_spread * twist, rows.scatter(rows.times * twist, spreads))
+        echo = rows.to_rows(inner_spread * moved[0] + rows.gather(moved[1], spreads))
+        half = 0.5 * rows.to_rows(leverage)
+        per_row = c.pull + half * turn - 0.5 * c.bend * echo
+        upper = -c.upper_share + half * c.upper_turn + 0.5 * c.upper_density * echo
+        lower = c.lower_share + half * c.lower_turn + 0.5 * c.lower_density * echo
+        return np.concatenate(
+            [
+                slopes(theta).T @ by_cut(rows, upper, lower),
+                rows.patterns.T @ np.bincount(rows.cell, rows.total * per_row, len(rows.patterns)),
+                self._spread_slopes(found, own, moved, per_row),
+            ]
+        )
+
+    def _spread_slopes(
+        self, found: Mode, own: Sequence[Floats], moved: tuple[Floats, Floats], per_row: Floats
+    ) -> Floats:
+        rows, c = self.rows, found.chances
+        slope = rows.times * rows.to_units(rows.weight * per_row)
+        pulls = rows.times * rows.to_units(rows.weight * c.pull)
+        bends = rows.times * found.bends
+        effects = [(found.outer[place], moved[1][place]) for place in rows.places]
+        if rows.has_inner:
+            effects.append((found.inner, moved[0]))
+        return np.array(
+            [
+                slope @ effect + bends @ entry - 0.5 * (pulls @ shift)
+                for (effect, shift), entry in zip(effects, own, strict=True)
+            ]
+        )
+
+    def information(self, parameters: Floats) -> Floats:
+        """The curvature of −log L in threshold steps and coefficients, had log |H| none: near the true one."""
+        rows, found = self.rows, self.mode(parameters)
+        theta, _, spreads, inner_spread = rows.split(parameters)
+        whole, mixed = fixed_information(rows, found.chances), unit_information(rows, found.chances)
+        thick = found.thickness[:, None]
+        whole -= inner_spread**2 * (mixed.T @ (mixed * (rows.times[:, None] / thick)))
+        over = mixed * (rows.times[:, None] / thick)
+        if rows.sizes:
+            down = np.stack([rows.scatter(column, spreads) for column in over.T], axis=1)
+            whole -= down.T @ found.block.solve(down)
+        turned = np.eye(len(whole))
+        turned[: len(theta), : len(theta)] = slopes(theta)
+        return turned.T @ whole @ turned
+
+
+def solve(found: Mode, inner_spread: float, inner: Floats, outer: Floats) -> tuple[Floats, Floats]:
+    """H⁻¹ times a vector of inner and outer parts; the inner part is per unit, not per time that it occurs."""
+    rows, spreads = found.block.rows, found.block.spreads
+    carried = inner_spread * found.bends / found.thickness
+    low = found.block.solve(outer - rows.scatter(rows.times * carried * inner, spreads))
+    return inner / found.thickness - carried * rows.gather(low, spreads), low
+
+
+def leverages(found: Mode, spreads: Floats, inner_spread: float) -> tuple[Floats, list[Floats]]:
+    """Of each unit z′H⁻¹z, and per factor the entry of H⁻¹z at the unit's own level (the inner factor last)."""
+    entries = found.block.at_units()
+    outer = np.zeros(len(found.thickness))
+    for spread, entry in zip(spreads, entries, strict=True):
+        outer += spread * entry
+    own = [entry / found.thickness for entry in entries]
+    if found.block.rows.has_inner:
+        own.append(inner_spread / found.thickness * (1.0 - found.bends * outer / found.thickness))
+    return inner_spread**2 / found.thickness + outer / found.thickness**2, own
+
+
+def by_cut(rows: Rows, upper: Floats, lower: Floats) -> Floats:
+    """Per threshold: what the scores below it have as upper, plus what the scores above it have as lower threshold."""
+    tops = np.bincount(rows.y, rows.total * upper, rows.categories)
+    lows = np.bincount(rows.y, rows.total * lower, rows.categories)
+    return tops[:-1] + lows[1:]
+
+
+def fixed_information(rows: Rows, c: Chances) -> Floats:
+    """−d² log L in thresholds and coefficients with every effect held still."""
+    at, size = rows.cell * rows.categories + rows.y, len(rows.patterns) * rows.categories
+    cuts = rows.categories - 1
+
+    def sums(values: Floats) -> Floats:
+        return np.bincount(at, rows.total * values, size).reshape(-1, rows.categories)
+
+    tops = by_cut(rows, c.upper_share**2 - c.upper_share * (1 - 2 * c.below), np.zeros(len(rows.y)))
+    lows = by_cut(rows, np.zeros(len(rows.y)), c.lower_share**2 + c.lower_share * (1 - 2 * c.under))
+    sides = -sums(c.upper_share * c.lower_share).sum(axis=0)[1:cuts]
+    corner = np.diag(tops + lows) + np.diag(sides, 1) + np.diag(sides, -1)
+    edge = -(sums(c.upper_density)[:, :-1] + sums(c.lower_density)[:, 1:]).T @ rows.patterns
+    bends = sums(c.bend).sum(axis=1)
+    body = rows.patterns.T @ (rows.patterns * bends[:, None])
+    return np.block([[corner, edge], [edge.T, body]])
+
+
+def unit_information(rows: Rows, c: Chances) -> Floats:
+    """−d² log P between thresholds and coefficients (columns) and a unit's predictor (rows), per unit once."""
+    from scipy import sparse
+
+    unit = np.arange(len(rows.y)) if rows.unit is None else rows.unit
+    shape = (len(rows.times), rows.categories + 1)
+    upper = sparse.coo_matrix((-rows.weight * c.upper_density, (unit, rows.y + 1)), shape).toarray()
+    lower = sparse.coo_matrix((-rows.weight * c.lower_density, (unit, rows.y)), shape).toarray()
+    cells = sparse.coo_matrix((rows.weight * c.bend, (unit, rows.cell)), (len(rows.times), len(rows.patterns)))
+    return np.concatenate([(upper + lower)[:, 1:-1], cells.tocsr() @ rows.patterns], axis=1)

@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from stillme.analysis.drift import changes
 from stillme.analysis.families import holm
+from stillme.analysis.flips import flipped_p
 from stillme.analysis.mitigation import (
     Contrast,
     Mitigation,
-    changes,
     contrasts,
     effects,
-    flipped_p,
     mitigation_findings,
     paired,
 )

@@ -20,9 +20,9 @@ from bench.judges.switches import Switches
 
 from stillme import config, images, pipeline
 from stillme import design as designs
+from stillme.analysis.drift import changes
 from stillme.analysis.mitigation import (
     Mitigation,
-    changes,
     contrasts,
     effects,
     mitigation_findings,

@@ -6,8 +6,9 @@ person: differences are averaged within a person first. Intervals are Student's 
 flipping the sign of whole persons, and are corrected over every comparison × axis (Holm).
 
 What is compared: on an axis with a point that means "nothing changed", how far the score is from it, without the
-cells where the prompt itself asks for a change; on an axis without one, the score. Knows neither what an arm says
-nor how cases were chosen: that is told.
+cells where the prompt itself asks for a change; on an axis without one, the score. Does not know what an arm says.
+How cases were chosen is told, and looked for in the data (`selection`). A change is never set against its own
+baseline: the two correlate without any effect.
 """
 
 from __future__ import annotations
@@ -16,19 +17,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
 
-from stillme.analysis.contrast import FEWEST_PERSONS, TIE, permutation_p, welch
+from stillme.analysis.contrast import permutation_p, welch
+from stillme.analysis.drift import CASE, changes, directions, refuse_twice, signed_axes
 from stillme.analysis.families import holm
+from stillme.analysis.flips import FLIPS, flipped_p
 from stillme.analysis.intervals import LEVEL
 from stillme.analysis.means import by_groups, mean_of_persons
+from stillme.analysis.selection import Selection, asks_again, is_plain, selection
+from stillme.analysis.tradeoff import Tradeoff, tradeoff
+from stillme.analysis.treatment import no_worse, omnibus, signed_ranks
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Arm, Axis
 
-FLIPS = 9_999  # p is known to about 0.0001
-CASE = ("editor", "prompt", "person")
+SCORE, AMOUNT, NET = "score", "amount", "net"  # what a published table's mean is of
 
 
 class Contrast(NamedTuple):
@@ -47,6 +49,10 @@ class Mitigation:
     `uneven`: whether the reference group's effect differs from the others'. `unmarked`: `effects` without the
     persons whose feature prompt was marked; None where none was. `selected_on_outcome`: cases were chosen because
     something was seen in the arm `against`, so that seeing less of it anew is expected without any effect.
+
+    `selection`: what the data say of such a choice. `published`: the means of tables 14 and 19, see `seed_tables`.
+    `ranks`: the published signed-rank test, per edit and per person. `omnibus`: whether the effect is the same for
+    all groups. `no_worse`: whether edits are still made. `tradeoff`: drift against success.
     """
 
     contrasts: tuple[Contrast, ...]
@@ -61,6 +67,17 @@ class Mitigation:
     by_editor: pl.DataFrame
     uneven: pl.DataFrame
     unmarked: pl.DataFrame | None
+    selection: Selection | None = None
+    published: pl.DataFrame | None = None
+    ranks: pl.DataFrame | None = None
+    omnibus: pl.DataFrame | None = None
+    no_worse: pl.DataFrame | None = None
+    tradeoff: Tradeoff | None = None
+
+    @property
+    def is_selected(self) -> bool:
+        """Told so, or looking so: either way nothing may be claimed against the edits that were chosen by."""
+        return self.selected_on_outcome or (self.selection is not None and self.selection.suspected)
 
     def regression(self, protocol: Protocol) -> pl.DataFrame:
         """What asking the same again does: regression to the mean where cases were chosen by their outcome."""
@@ -81,8 +98,10 @@ def mitigation_findings(
     `scores`: one row a trial and axis, missing ones included. `marked`: persons whose feature prompt holds words
     for race, ethnicity, gender or age. `seed`: of the permutations.
     """
+    refuse_twice(scores)
     dimensions = list(protocol.groups.dimensions)
-    wanted = contrasts(protocol, set(scores["arm"]), selected_on_outcome)
+    chosen = selection(scores, protocol, seed)
+    wanted = contrasts(protocol, set(scores["arm"]), selected_on_outcome or chosen.suspected)
     pairs = paired(changes(scores, protocol), wanted, dimensions)
     signs = paired(directions(scores, protocol), wanted, dimensions)
     own = pairs.filter(pl.col("person").is_in(list(marked)))["person"].n_unique()
@@ -100,6 +119,12 @@ def mitigation_findings(
         by_editor=summaries(pairs, [*by, "editor"]),
         uneven=_uneven(pairs, protocol, seed),
         unmarked=effects(pairs.filter(~pl.col("person").is_in(list(marked))), seed) if own else None,
+        selection=chosen,
+        published=seed_tables(scores, protocol),
+        ranks=signed_ranks(pairs),
+        omnibus=omnibus(_of_features(pairs, protocol), protocol, seed=seed),
+        no_worse=no_worse(pairs, protocol),
+        tradeoff=tradeoff(scores, protocol),
     )
 
 
@@ -113,41 +138,12 @@ def contrasts(protocol: Protocol, arms: Collection[str], selected_on_outcome: bo
     after the choice, so that only their difference is the sentence's.
     """
     present = [arm for arm in protocol.manifest.arms if arm.id in arms]
-    plain = [arm.id for arm in present if not arm.lead and not arm.prefix and not arm.seed_offset]
+    plain = [arm.id for arm in present if is_plain(arm)]
     features = [arm.id for arm in present if arm.lead == "features"]
     others = [arm.id for arm in present if arm.id not in plain]
     found = [Contrast(arm, plain[0]) for arm in (*features, *(a for a in others if a not in features)) if plain]
     beside = [arm.id for arm in present if arm.lead == "placebo" or (selected_on_outcome and asks_again(arm))]
     return found + [Contrast(arm, other) for arm in features for other in beside]
-
-
-def asks_again(arm: Arm) -> bool:
-    """Whether an arm is the prompt alone with another seed."""
-    return bool(arm.seed_offset) and not arm.lead and not arm.prefix
-
-
-def changes(scores: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
-    """`value`: how far a score is from "nothing changed", or the score where an axis has no such point."""
-    change = (pl.col("score") - pl.col("neutral")).abs()
-    value = pl.when(pl.col("neutral").is_null()).then(pl.col("score")).otherwise(change)
-    return _of_axes(scores, [axis for axis in protocol.rubrics.axes if is_compared(axis)]).with_columns(
-        value=value
-    )
-
-
-def directions(scores: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
-    """`value`: +1 above "nothing changed", −1 below it; of signed axes alone."""
-    signed = [axis for axis in protocol.rubrics.axes if is_compared(axis) and axis.is_signed]
-    return _of_axes(scores, signed).with_columns(value=(pl.col("score") - pl.col("neutral")).sign())
-
-
-def is_compared(axis: Axis) -> bool:
-    """Drift of an attribute of the person, or how well the edit was made; not how well an asked change fits."""
-    return axis.attribute is not None or axis.neutral is None
-
-
-def _of_axes(scores: pl.DataFrame, axes: Sequence[Axis]) -> pl.DataFrame:
-    return scores.filter(pl.col("axis").is_in([axis.id for axis in axes]) & ~pl.col("requested"))
 
 
 def paired(valued: pl.DataFrame, wanted: Sequence[Contrast], dimensions: Sequence[str]) -> pl.DataFrame:
@@ -227,27 +223,6 @@ def effects(pairs: pl.DataFrame, seed: int = 0, flips: int = FLIPS) -> pl.DataFr
     return frame.with_columns(pl.Series("p", p, dtype=pl.Float64), pl.Series("p_holm", holm(p), dtype=pl.Float64))
 
 
-def flipped_p(differences: ArrayLike, flips: int = FLIPS, seed: int = 0) -> float | None:
-    """Two-sided p of persons' mean difference: were the arms alike, each person's sign could be the other.
-
-    All patterns of signs where they are few, else `flips` drawn ones. None with fewer than 3 persons.
-
-    >>> flipped_p([1.0, 2.0, 3.0, 4.0])
-    0.125
-    """
-    values = np.asarray(differences, float)
-    if len(values) < FEWEST_PERSONS:
-        return None
-    every = 2 ** min(len(values), 62)
-    if every <= flips + 1:
-        signs = np.arange(every)[:, None] >> np.arange(len(values)) & 1
-        sums = (2.0 * signs - 1) @ values
-        return float((np.abs(sums) >= abs(values.sum()) - TIE).mean())
-    drawn = np.random.default_rng(seed).integers(0, 2, (flips, len(values)), dtype=np.int8)
-    sums = 2.0 * (drawn @ values) - values.sum()
-    return float((1 + (np.abs(sums) >= abs(values.sum()) - TIE).sum()) / (flips + 1))
-
-
 # Is it the same for everybody?
 
 _UNEVEN = {
@@ -259,10 +234,15 @@ _UNEVEN = {
 
 def _uneven(pairs: pl.DataFrame, protocol: Protocol, seed: int) -> pl.DataFrame:
     """The effect on everyone else minus that on the reference group; corrected over all rows."""
-    leads = [arm.id for arm in protocol.manifest.arms if arm.lead == "features"]
-    chosen = pairs.filter(pl.col("arm").is_in(leads)).drop_nulls("difference")
+    chosen = _of_features(pairs, protocol).drop_nulls("difference")
     frame = pl.DataFrame(list(_uneven_rows(chosen, protocol, seed)), schema=_UNEVEN)
     return frame.with_columns(pl.Series("p_holm", holm(frame["p"].to_list()), dtype=pl.Float64))
+
+
+def _of_features(pairs: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
+    """The comparisons of the arm that has features before the prompt."""
+    leads = [arm.id for arm in protocol.manifest.arms if arm.lead == "features"]
+    return pairs.filter(pl.col("arm").is_in(leads))
 
 
 def _uneven_rows(pairs: pl.DataFrame, protocol: Protocol, seed: int) -> Iterator[dict[str, object]]:
@@ -288,6 +268,69 @@ def _uneven_rows(pairs: pl.DataFrame, protocol: Protocol, seed: int) -> Iterator
                 "high": found.high,
                 "p": permutation_p(people["difference"], is_reference, stratum, seed=seed),
             }
+
+
+# The published tables
+
+
+_PUBLISHED = {
+    **dict.fromkeys(("dimension", "group", "axis", "quantity"), pl.String),
+    **dict.fromkeys(("cases", "persons"), pl.Int64),
+    **dict.fromkeys(("baseline", "feature", "delta"), pl.Float64),
+}
+
+
+def seed_tables(scores: pl.DataFrame, protocol: Protocol, by: str = "", order: Sequence[str] = ()) -> pl.DataFrame:
+    """Tables 14 and 19 as published: group × axis, the mean of the prompt alone, of the feature prompt, and delta.
+
+    Means are over edits that have a score in both arms, every edit counting alike: for comparison with what was
+    published, not for claims. `quantity`: the score; of signed axes the amount |score − neutral| and, apart, the
+    net direction, share above neutral − share below. `by`: a dimension, without it that of the protocol's main
+    table. `order`: groups in the order of rows (see `published_order`); else the protocol's. Everybody's rows are
+    the last.
+    """
+    by = by or protocol.manifest.tables.change_by_group.by
+    wanted = [
+        one for one in contrasts(protocol, set(scores["arm"]), False) if protocol.arms[one.arm].lead == "features"
+    ]
+    whole = pl.concat(
+        [
+            paired(part, wanted[:1], [by]).with_columns(quantity=pl.lit(name))
+            for name, part in _quantities(scores, protocol)
+        ]
+    ).drop_nulls("difference")
+    groups = [_deltas(whole.filter(pl.col(by) == group), by, group) for group in order or protocol.groups.ids(by)]
+    return pl.concat([pl.DataFrame(schema=_PUBLISHED), *groups, _deltas(whole, None, None)])
+
+
+def _quantities(scores: pl.DataFrame, protocol: Protocol) -> list[tuple[str, pl.DataFrame]]:
+    signed = pl.col("axis").is_in([axis.id for axis in signed_axes(protocol)])
+    moved = changes(scores, protocol)
+    plain = moved.filter(~signed).with_columns(value="score")
+    return [(SCORE, plain), (AMOUNT, moved.filter(signed)), (NET, directions(scores, protocol))]
+
+
+def _deltas(pairs: pl.DataFrame, dimension: str | None, group: str | None) -> pl.DataFrame:
+    means = pairs.group_by("axis", "quantity", maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("cases"),
+        pl.col("person").n_unique().cast(pl.Int64).alias("persons"),
+        pl.col("first").mean().alias("baseline"),
+        pl.col("second").mean().alias("feature"),
+        pl.col("difference").mean().alias("delta"),
+    )
+    about = {"dimension": pl.lit(dimension, pl.String), "group": pl.lit(group, pl.String)}
+    return means.with_columns(**about).select(list(_PUBLISHED))
+
+
+def published_order(protocol: Protocol, table: str, by: str) -> list[str]:
+    """Groups in the order of a published table's rows; those that it does not name follow in the protocol's."""
+    places = {row[by]: place for place, row in enumerate(protocol.published.get(table, ())) if by in row}
+    groups = protocol.groups.dimensions[by]
+    named = {
+        one.id: min((places[w] for w in (one.label, *one.aliases) if w in places), default=len(places))
+        for one in groups
+    }
+    return sorted(named, key=lambda group: named[group])
 
 
 # What came of each arm

@@ -13,7 +13,6 @@ from uuid import uuid4
 import polars as pl
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -34,19 +33,18 @@ from stillme.review.words import Words
 from stillme.tidy import ROUNDINGS
 from stillme.web import app as web
 from stillme.web import server
-from stillme.web.bodies import check, read_form, read_json
+from stillme.web.bodies import check, read_json, read_own_form
 from stillme.web.guard import Hosts
 from stillme.web.pages import environment
+from stillme.web.pictures import Pictures
 from stillme.web.refusals import refuse
 from stillme.web.sessions import LONGEST, Sessions, secret
-from stillme.web.thumbnails import SIDES, Thumbnails
 
 STATIC = Path(__file__).parent / "static"
 FOLDER = "review"  # of a run: the tool's secret and thumbnails
 SOMEBODY = "reviewer"  # the session's name where the page asks who decides
 WHO = "stillme-reviewer"  # the cookie that remembers it
 CANNOT_TELL = "cannot_tell"  # a form's word for no score
-TYPES = {b"\xff\xd8": "image/jpeg", b"\x89P": "image/png", b"RI": "image/webp", b"GI": "image/gif"}
 # The filters of the form, in their order; those of the second line take one value
 SEVERAL = ("experiment", "editor", "arm", "category", "prompt")
 MORE = ("standing", "why", "ended", "status", "stage")
@@ -81,9 +79,10 @@ def _greeting(sessions: Sessions, base: str) -> Iterator[str]:
 
 def make_app(desk: Desk, reviewer: str, key: bytes, hosts: Hosts | None = None) -> Starlette:
     sessions = Sessions(key, _names(reviewer))
-    thumbnails = Thumbnails(desk.run.path / FOLDER / "thumbnails", desk.run.image)
-    pages = Pages(desk, reviewer, sessions, thumbnails)
-    app = web.make(list(pages.routes()), sessions, hosts or Hosts.of("127.0.0.1"), {"review": STATIC})
+    thumbnails = desk.run.path / FOLDER / "thumbnails"
+    pictures = Pictures(thumbnails, desk.run.image, lambda: desk.state().images)
+    routes = [*Pages(desk, reviewer, sessions).routes(), *pictures.routes()]
+    app = web.make(routes, sessions, hosts or Hosts.of("127.0.0.1"), {"review": STATIC})
     app.add_exception_handler(UnknownError, _unknown)
     app.add_exception_handler(RefusedError, _refused)
     return app
@@ -112,11 +111,10 @@ class Facet:
 class Pages:
     """The pages and what their forms do."""
 
-    def __init__(self, desk: Desk, reviewer: str, sessions: Sessions, thumbnails: Thumbnails) -> None:
+    def __init__(self, desk: Desk, reviewer: str, sessions: Sessions) -> None:
         self._desk = desk
         self._reviewer = reviewer
         self._sessions = sessions
-        self._thumbnails = thumbnails
         self._report: tuple[str, str] = ("", "")
         self._building = threading.Lock()
 
@@ -128,8 +126,6 @@ class Pages:
             ("/go", self.go),
             ("/decisions", self.decisions),
             ("/report", self.report),
-            ("/image/{sha256}", self.image),
-            ("/thumb/{sha256}", self.thumbnail),
         ):
             yield Route(path, page, methods=["GET"])
         yield Route("/api/decide", self.decide_api, methods=["POST"])
@@ -299,26 +295,6 @@ class Pages:
                 self._report = (mark, build(*publish.findings_and_context(run, state.design)))
             return self._report[1]
 
-    # Pictures
-
-    def image(self, request: Request) -> Response:
-        content = self._desk.run.image(self._known(request))
-        kind = TYPES.get(content[:2], "application/octet-stream")
-        return Response(content, media_type=kind, headers={"Cache-Control": web.FOREVER})
-
-    def thumbnail(self, request: Request) -> Response:
-        side = request.query_params.get("s", "")
-        if side not in {str(known) for known in SIDES}:
-            raise HTTPException(404)
-        content = self._thumbnails.get(self._known(request), int(side))
-        return Response(content, media_type="image/webp", headers={"Cache-Control": web.FOREVER})
-
-    def _known(self, request: Request) -> str:
-        sha256: str = request.path_params["sha256"]
-        if sha256 not in self._desk.state().images:
-            raise HTTPException(404)
-        return sha256
-
     # Decisions
 
     async def decide_api(self, request: Request) -> Response:
@@ -328,11 +304,8 @@ class Pages:
         return self._remembering(JSONResponse({"trial": said.trial, "open": state.flags[0]}), said.who)
 
     async def decide_form(self, request: Request) -> Response:
-        form = {name: values[-1] for name, values in (await read_form(request)).items()}
-        if not self._sessions.is_token(request.state.who, form.get("token", "")):
-            raise HTTPException(
-                403, "This form is not from your session, so nothing was changed. Reload the page."
-            )
+        sent = await read_own_form(request, self._sessions)
+        form = {name: values[-1] for name, values in sent.items()}
         said = check(Decision, _decision(form))
         state = await run_in_threadpool(self._desk.decide, self._decider(request, said), said)
         query = Query.read(_pairs(form.get("query", "")), state.protocol.groups.dimensions)

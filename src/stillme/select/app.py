@@ -24,15 +24,14 @@ from stillme.select.sheets import Screened, Sheet
 from stillme.select.store import Store
 from stillme.web import app as web
 from stillme.web import server
-from stillme.web.bodies import check, read_form, read_json
+from stillme.web.bodies import check, read_json, read_own_form
 from stillme.web.guard import Hosts
 from stillme.web.pages import environment
+from stillme.web.pictures import Pictures
 from stillme.web.refusals import refuse
 from stillme.web.sessions import Sessions, secret
-from stillme.web.thumbnails import SIDES, Thumbnails
 
 STATIC = Path(__file__).parent / "static"
-TYPES = {b"\xff\xd8": "image/jpeg", b"\x89P": "image/png", b"RI": "image/webp"}
 TICKS = "ticks"  # a form's word for all boxes of a candidate at once
 
 
@@ -48,8 +47,9 @@ def make_app(
     """`findings`: what the pre-screen found about groups, in sentences; `screened`: by default the store's."""
     desk = Desk(plan, store, reviewers, screened)
     sessions = Sessions(secret, reviewers)
-    pages = Pages(desk, sessions, Thumbnails(store.path / "thumbnails", store.image), store, tuple(findings))
-    app = web.make(list(pages.routes()), sessions, hosts or Hosts.of("127.0.0.1"), {"select": STATIC})
+    pictures = Pictures(store.path / "thumbnails", store.image, lambda: desk.images)
+    routes = [*Pages(desk, sessions, tuple(findings)).routes(), *pictures.routes()]
+    app = web.make(routes, sessions, hosts or Hosts.of("127.0.0.1"), {"select": STATIC})
     app.add_exception_handler(UnknownError, _unknown)
     app.add_exception_handler(RefusedError, _refused)
     return app
@@ -92,13 +92,9 @@ async def _refused(request: Request, error: Exception) -> Response:
 class Pages:
     """The pages and what their forms do."""
 
-    def __init__(
-        self, desk: Desk, sessions: Sessions, thumbnails: Thumbnails, store: Store, findings: tuple[str, ...]
-    ) -> None:
+    def __init__(self, desk: Desk, sessions: Sessions, findings: tuple[str, ...]) -> None:
         self._desk = desk
         self._sessions = sessions
-        self._thumbnails = thumbnails
-        self._store = store
         self._findings = findings
 
     def routes(self) -> Iterator[Route]:
@@ -110,8 +106,6 @@ class Pages:
             ("/log", self.log),
             ("/compare", self.comparison),
             ("/export", self.export),
-            ("/image/{sha256}", self.image),
-            ("/thumb/{sha256}", self.thumbnail),
         ):
             yield Route(path, page, methods=["GET"])
         yield Route("/api/act", self.act_api, methods=["POST"])
@@ -204,25 +198,6 @@ class Pages:
     def export(self, request: Request) -> Response:
         return self._page(request, "export.html", file=self._desk.plan.path.name)
 
-    # Pictures
-
-    def image(self, request: Request) -> Response:
-        content = self._store.image(self._known(request))
-        return Response(content, media_type=TYPES[content[:2]], headers={"Cache-Control": web.FOREVER})
-
-    def thumbnail(self, request: Request) -> Response:
-        side = request.query_params.get("s", "")
-        if side not in {str(known) for known in SIDES}:
-            raise HTTPException(404)
-        content = self._thumbnails.get(self._known(request), int(side))
-        return Response(content, media_type="image/webp", headers={"Cache-Control": web.FOREVER})
-
-    def _known(self, request: Request) -> str:
-        sha256: str = request.path_params["sha256"]
-        if sha256 not in self._desk.images:
-            raise HTTPException(404)
-        return sha256
-
     # Actions
 
     async def act_api(self, request: Request) -> Response:
@@ -232,20 +207,12 @@ class Pages:
         return JSONResponse(standing(self._desk, request.state.who, cell))
 
     async def act_form(self, request: Request) -> Response:
-        form = {name: values[-1] for name, values in (await self._form(request)).items()}
+        form = {name: values[-1] for name, values in (await read_own_form(request, self._sessions)).items()}
         show = Filter(form["show"]) if form.get("show") in list(Filter) else Filter.ALL
         cell = form.get("cell", "")
         for asked in self._asked(form):
             cell = await run_in_threadpool(self._desk.act, request.state.who, asked)
         return RedirectResponse(address(cell, show, saved=1), 303)
-
-    async def _form(self, request: Request) -> dict[str, list[str]]:
-        form = await read_form(request)
-        if not self._sessions.is_token(request.state.who, form.pop("token", [""])[-1]):
-            raise HTTPException(
-                403, "This form is not from your session, so nothing was changed. Reload the page."
-            )
-        return form
 
     def _asked(self, form: dict[str, str]) -> Iterator[Asked]:
         """One request for each thing that a form changes; a form of boxes may change several."""
@@ -266,7 +233,7 @@ class Pages:
                 )
 
     async def compare(self, request: Request) -> Response:
-        form = await self._form(request)
+        form = await read_own_form(request, self._sessions)
         op = _uuid(form.get("op", [""])[-1])
         await run_in_threadpool(self._desk.compare, request.state.who, str(op))
         return RedirectResponse("/compare", 303)

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from stillme.strict import dotted
+from stillme.web.sessions import Sessions
 
 LARGEST = 64 * 1024
 JSON = "application/json"
@@ -29,6 +30,14 @@ async def read_form(request: Request) -> dict[str, list[str]]:
         return parse_qs((await _body(request)).decode(), keep_blank_values=True, max_num_fields=200)
     except ValueError:
         raise HTTPException(422, "The form cannot be read.") from None
+
+
+async def read_own_form(request: Request, sessions: Sessions) -> dict[str, list[str]]:
+    """A form that was sent from a page of this session, without its token; any other changes nothing."""
+    form = await read_form(request)
+    if not sessions.is_token(request.state.who, form.pop("token", [""])[-1]):
+        raise HTTPException(403, "This form is not from your session, so nothing was changed. Reload the page.")
+    return form
 
 
 def check(model: type[Model], found: bytes | dict[str, Any]) -> Model:

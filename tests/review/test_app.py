@@ -193,7 +193,7 @@ def report(small: Path) -> str:
 
 def printed(text: str, small: str) -> tuple[str, int]:
     """What a cell counts: its edits, or its persons."""
-    if persons := re.search(r"([\d,]+) persons?(?!: no interval)", small):
+    if persons := re.search(r"([\d,]+) persons?\b(?!: no interval)", small):
         return "persons", int(persons[1].replace(",", ""))
     found = PARTS.search(small)
     return "edits", int((found[1] if found else text).replace(",", ""))

@@ -195,6 +195,22 @@ def measure(
         print(f"Picture: {show}")
 
 
+@app.command()
+def lint(
+    tables: Annotated[list[Path], typer.Argument(metavar="TABLE...", help="CSV or parquet files, or folders.")],
+    n: Annotated[int | None, typer.Option(min=1, help="How many things percentages are of.")] = None,
+    totals: Annotated[Path | None, typer.Option(help="The table that holds the others' totals.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check tables of results against themselves and each other: percentages, totals, denominators, intervals."""
+    from stillme import linting
+
+    found = linting.lint(tables, n, totals)
+    print(json.dumps(linting.plain(found)) if as_json else linting.words(found))
+    if linting.failed(found):
+        raise SystemExit(2)
+
+
 sources = typer.Typer(no_args_is_help=True, help="Choose portraits from a data set, with a record of how.")
 app.add_typer(sources, name="sources")
 SelectionFile = Annotated[Path, typer.Argument(help="The selection's configuration.", show_default=True)]

@@ -1,0 +1,195 @@
+"""Tables that contradict themselves are told so, and tables that do not are left alone."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stillme.analysis import printed, simulate
+from stillme.analysis.contrast import contrasts
+from stillme.analysis.disparity import max_minus_min
+from stillme.analysis.lint import Linted, Severity, lint_frame, lint_table
+from stillme.analysis.outcomes import mark
+from stillme.analysis.rates import rates
+from stillme.analysis.together import lint_together
+from stillme.protocol import Protocol
+
+RIGHT = {
+    "editor": "a",
+    "asked": 240,
+    "judged": 238,
+    "missing": 2,
+    "hits": 36,
+    "rate": 36 / 238,
+    "nominal_rate": 36 / 240,
+    "low": 0.08,
+    "high": 0.25,
+    "persons": 24,
+    "p": 0.02,
+    "p_holm": 0.04,
+}
+
+
+def said(linted: Linted) -> str:
+    return "\n".join(f"{one.severity.value} {one.rule}: {one.said}" for one in linted.findings)
+
+
+def csv(name: str, text: str) -> printed.Table:
+    return printed.read(name, pl.read_csv(text.encode(), infer_schema=False))
+
+
+def test_a_table_that_is_right_passes() -> None:
+    found = lint_frame(pl.DataFrame([RIGHT]))
+    assert said(found) == ""
+    rules = {ran.rule for ran in found.ran if ran.checked}
+    assert rules >= {
+        "denominators",
+        "rates from counts",
+        "intervals",
+        "persons behind intervals",
+        "p-values",
+        "keys",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"missing": 1}, "error denominators: asked is not judged + missing: a has 240, and 238 + 1 = 239."),
+        ({"hits": 239}, "hits is more than judged: a has 239 of 238"),
+        ({"hits": -1}, "hits counts things and is negative"),
+        ({"rate": 0.16}, "rate is not hits ÷ judged: a says 0.16, and 36/238 = 0.1513"),
+        ({"nominal_rate": 36 / 238}, "nominal_rate is not hits ÷ asked"),
+        ({"low": 0.3}, "low is above high: a has 0.3 to 0.25"),
+        ({"low": 0.2}, "low to high does not hold its estimate: a has 0.2 to 0.25 around rate 0.151261"),
+        ({"high": 1.2}, "high is not between 0 and 1: a has 1.2"),
+        ({"persons": 7}, "error persons behind intervals: a has an interval from 7 persons"),
+        ({"persons": 12}, "warning persons behind intervals: 1 of 1 intervals come from 12 persons"),
+        ({"p": 1.2, "p_holm": 1.3}, "p is not between 0 and 1: a has 1.2"),
+        ({"p_holm": 0.01}, "p_holm is smaller than p: a has 0.01"),
+        ({"rate": float("nan")}, "rate is not a number in a"),
+        ({"high": float("inf")}, "high is not a number in a"),
+        ({"judged": 0, "missing": 240, "hits": 0, "nominal_rate": 0.0}, "rate of nothing: judged is 0 in a"),
+    ],
+    ids=lambda case: next(iter(case)) if isinstance(case, dict) else "",
+)
+def test_each_contradiction_is_named_with_its_numbers(change: dict[str, float], told: str) -> None:
+    assert told in said(lint_frame(pl.DataFrame([RIGHT | change])))
+
+
+def test_no_interval_and_no_rate_are_no_fault() -> None:
+    empty = {"asked": 3, "judged": 0, "missing": 3, "hits": 0, "persons": 2, "nominal_rate": 0.0}
+    gaps = dict.fromkeys(("rate", "low", "high", "p", "p_holm"))
+    frame = pl.DataFrame([RIGHT, RIGHT | empty | gaps | {"editor": "b"}], schema=list(RIGHT))
+    assert said(lint_frame(frame)) == ""
+
+
+def test_a_row_that_comes_twice() -> None:
+    frame = pl.DataFrame([RIGHT, RIGHT | {"hits": 35, "rate": 35 / 238, "nominal_rate": 35 / 240}])
+    assert "error keys: editor: two rows or more for a." in said(lint_frame(frame))
+    assert "keys" not in said(lint_frame(frame, keys=["editor", "hits"]))
+
+
+def test_zero_differences_belong_beside_a_paired_test() -> None:
+    many = pl.DataFrame({"axis": ["a", "b"], "p": [0.01, 0.01], "zeros": [0.64, 0.2]})
+    assert "More than half of the differences are zero: a has 64%" in said(lint_frame(many))
+    unsaid = pl.DataFrame({"axis": ["a"], "wilcoxon_p": [0.01]})
+    assert "is not printed beside wilcoxon_p" in said(lint_frame(unsaid))
+
+
+def test_differences_and_max_minus_min() -> None:
+    frame = pl.DataFrame({"editor": ["a"], "others_rate": [0.3], "reference_rate": [0.1], "difference": [0.25]})
+    assert "difference is not others_rate − reference_rate: a says 0.25" in said(lint_frame(frame))
+    before = csv("t", "race,before,after,delta\nA,2.89,1.41,-1.48\nB,2.71,1.48,-1.24\nC,2.71,1.48,-1.33\n")
+    assert said(lint_table(before)) == (
+        "error differences: delta is not after − before: C says -1.33, and after − before = -1.23."
+    )
+
+
+def test_rows_that_sum_up_the_others() -> None:
+    table = csv("t", "race,n,x_pct\nA,100,10.0\nB,100,20.0\nall,200,16.0\nmax − min,,10.0\n")
+    assert said(lint_table(table)) == (
+        "error closing rows: x_pct: the rows have the mean 15, and 'all' says 16.0."
+    )
+    table = csv("t", "race,n,x_pct\nA,100,10.0\nB,300,20.0\nall,400,17.5\nmax − min,,9.0\n")
+    assert said(lint_table(table)) == "error closing rows: x_pct: max − min is 10, and 'max − min' says 9.0."
+
+
+def test_an_impossible_percentage_is_a_warning_with_its_neighbours() -> None:
+    table = csv("t", "race,n,x_pct\nA,240,15.1\nB,240,15.0\nC,1680,15.1\n")
+    assert said(lint_table(table)).startswith(
+        "warning attainable percentages: x_pct: 1 of 2 percentages are not possible: "
+        "A 15.1 (36/240 = 15.0, 37/240 = 15.4). "
+    )
+    assert not lint_table(table).errors
+
+
+def test_an_impossible_mean() -> None:
+    found = said(lint_table(csv("t", "axis,n,mean\na,15,2.53\nb,15,2.54\n")))
+    assert "1 of 2 means are not possible: b 2.54 (38/15 = 2.53, 39/15 = 2.60)" in found
+
+
+@given(st.integers(1, 400), st.floats(0, 1), st.integers(0, 2), st.sampled_from(["half even", "half up"]))
+def test_every_real_percentage_is_possible(n: int, part: float, digits: int, rounding: str) -> None:
+    """Whatever k of n is printed, under either rounding of a half, is accepted."""
+    k = round(part * n)
+    units = 100 * 10**digits * k
+    whole = (2 * units + n) // (2 * n) if rounding == "half up" else round(units / n)
+    assert printed.attainable(whole / 10**digits, digits, n)
+
+
+@given(st.integers(2, 400), st.integers(0, 1000))
+def test_an_impossible_percentage_has_no_count(n: int, units: int) -> None:
+    possible = any(abs(100 * k / n - units / 10) <= 0.05 + 1e-12 for k in range(n + 1))
+    assert bool(printed.attainable(units / 10, 1, n)) == possible
+
+
+def test_numbers_are_read_as_printed() -> None:
+    table = csv("t", 'who,a,b,c,d\nx,"1,680",−1.48,13.4 %,< 0.001\ny,–,2,nan,0.02\n')
+    assert table.frame["a"].to_list() == [1680, None]
+    assert table.frame["b"].to_list() == [-1.48, 2.0] and table.digits["b"] == (2, 0)
+    assert table.frame["c"].to_list() == [13.4, None] and table.percent == {"c"}
+    assert table.frame["d"].to_list() == [None, 0.02]
+    assert "c is not a number in y" in said(lint_table(table))
+
+
+def test_counts_of_groups_sum_to_the_whole() -> None:
+    whole = pl.DataFrame({"editor": ["a"], "asked": [40], "judged": [40], "missing": [0]})
+    parts = pl.DataFrame({"editor": ["a"] * 2, "race": ["x", "y"], "asked": [20, 20], "judged": [20, 19]})
+    tables = [printed.typed("whole", whole), printed.typed("parts", parts)]
+    found = lint_together(tables, splits=["race"])
+    assert (
+        said(found[1])
+        == "error sums over groups: judged over race does not sum to that of whole: a 39 against 40."
+    )
+    assert said(found[0]) == ""
+    assert all(said(one) == "" for one in lint_together(tables)), "what no one calls a split is none"
+
+
+def test_the_same_quantity_told_differently() -> None:
+    first = csv("table1_delta_by_race.csv", "race,delta_skin\nA,-1.48\nB,-1.23\nC,-0.5\n")
+    second = csv("table2_skin.csv", "race,delta\nA,-1.48\nB,-1.32\nC,-0.5\n")
+    found = lint_together([first, second])
+    assert "delta_skin is not delta of table2_skin.csv: B -1.23 and -1.32." in said(found[0])
+
+
+def test_the_tables_of_an_audit_pass(protocol: Protocol) -> None:
+    """Everything that we compute ourselves; with 12 persons a group there are warnings, and no errors."""
+    main = simulate.main_dimension(protocol)
+    strata = [name for name in protocol.groups.dimensions if name != main]
+    marked = mark(simulate.audit(protocol, 1, editors=("e1",)).scores, protocol.rubrics.outcomes)
+    by_group = rates(marked, ["editor", main])
+    reference = protocol.groups.reference_group[main]
+    tables = {
+        "by_editor": rates(marked, ["editor"]),
+        "by_group": by_group,
+        "by_prompt": rates(marked, ["editor", "prompt"]),
+        "disparity": max_minus_min(by_group, ["outcome", "editor"], main),
+        "contrasts": contrasts(marked, list(protocol.rubrics.outcomes), main, reference, strata),
+    }
+    found = lint_together([printed.typed(*one) for one in tables.items()], splits=[main, "prompt"])
+    assert [one.table for one in found if one.errors] == []
+    assert {f.severity for one in found for f in one.findings} == {Severity.WARNING}
+    assert "sums over groups" in {ran.rule for one in found for ran in one.ran}

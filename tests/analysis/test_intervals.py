@@ -24,15 +24,15 @@ def test_wilson_gives_newcombes_published_values(hits: int, n: int, low: float, 
 
 
 def test_independent_persons_give_no_design_effect_below_one() -> None:
-    share = clustered_share([1, 1, 1, 1], [2, 2, 2, 2])
+    share = clustered_share([1] * 8, [2] * 8)
     assert share.deff == 1.0
-    assert (share.low, share.high) == wilson(0.5, 8, float(stats.t.ppf(0.975, 3)))
+    assert (share.low, share.high) == wilson(0.5, 16, float(stats.t.ppf(0.975, 7)))
 
 
 def test_edits_of_one_person_that_agree_count_as_one() -> None:
-    share = clustered_share([10, 0, 10, 0, 10, 0], [10] * 6)
-    assert share.deff == pytest.approx(10 * 6 / 5)
-    naive = wilson(0.5, 60, Z)
+    share = clustered_share([10, 0] * 5, [10] * 10)
+    assert share.deff == pytest.approx(10 * 10 / 9)
+    naive = wilson(0.5, 100, Z)
     assert share.low is not None and share.high is not None
     assert share.high - share.low > 3 * (naive[1] - naive[0])
 
@@ -42,6 +42,16 @@ def test_what_cannot_be_known_is_missing() -> None:
     assert clustered_share([0, 0], [0, 0]).rate is None
     one = clustered_share([3], [10])
     assert one.rate == 0.3 and one.low is None and one.high is None
+
+
+def test_fewer_than_eight_persons_have_a_rate_and_no_interval() -> None:
+    few = clustered_share([3, 1, 2, 0, 4, 1, 1], [10] * 7)
+    assert few.rate == pytest.approx(12 / 70) and few.deff is not None
+    assert few.low is None and few.high is None
+    enough = clustered_share([3, 1, 2, 0, 4, 1, 1, 0], [10] * 8)
+    assert enough.low is not None and enough.high is not None and enough.low < 0.15 < enough.high
+    unjudged = clustered_share([3, 1, 2, 0, 4, 1, 1, 0], [10] * 7 + [0])
+    assert unjudged.low is None, "a person without a judged edit is not one of the eight"
 
 
 def test_none_and_all_use_persons_as_trials() -> None:

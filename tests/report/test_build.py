@@ -133,7 +133,7 @@ def test_the_paper_preset_prints_both_denominators() -> None:
 def test_missing_values_are_dashes_that_say_why() -> None:
     html = damaged()
     assert re.search(r'title="no judged edit of [\d,]+ asked">–', html)
-    assert "one person: no interval" in html
+    assert "fewer than 8 persons: no interval" in html
     assert "nothing can be said about it" in html
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import polars as pl
 
+from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
 from stillme.report.blocks import Block, Data, data
 from stillme.report.numbers import (
     DASH,
@@ -30,7 +31,8 @@ from stillme.report.numbers import (
 
 Row = Mapping[str, Any]
 NOTHING_JUDGED = "no judged edit"
-ONE_PERSON = "one person: no interval"
+ONE_PERSON = "one person: no interval"  # of a mean
+FEW_FOR_RATE = f"fewer than {FEWEST_FOR_INTERVAL} persons: no interval"
 NOTHING_READ = "no edit could be read"
 
 
@@ -225,7 +227,7 @@ def rate_cell(row: Row, nominal: bool = False) -> Cell:
     """Judged denominators, or nominal ones with the judged beneath them."""
     if not known(row["rate"]):
         return absent(f"{NOTHING_JUDGED} of {count(row['asked'])} asked")
-    spread = bracket(row["low"], row["high"]) if known(row["low"]) else ONE_PERSON
+    spread = bracket(row["low"], row["high"]) if known(row["low"]) else FEW_FOR_RATE
     judged = of(row["hits"], row["judged"])
     if not nominal:
         return Cell(percent(row["rate"]), row["rate"], (spread, judged))
@@ -261,14 +263,18 @@ def counted(
     whole: str,
     note: str = "",
     why: str = NOTHING_READ,
+    few: str = FEW_FOR_RATE,
 ) -> Column:
-    """A share of measured edits with its interval; `part` and `whole` name the counts beneath it."""
+    """A share of measured edits with its interval; `part` and `whole` name the counts beneath it.
+
+    `few`: why there is a share without an interval.
+    """
 
     def read(row: Row) -> Cell:
         found = pick(row)
         if found is None or not known(found["rate"]):
             return absent(why)
-        spread = bracket(found["low"], found["high"]) if known(found["low"]) else ONE_PERSON
+        spread = bracket(found["low"], found["high"]) if known(found["low"]) else few
         return Cell(percent(found["rate"]), found["rate"], (spread, of(found[part], found[whole])))
 
     return Column(label, read, note=note)

@@ -24,6 +24,7 @@ from stillme.report.numbers import (
     span,
 )
 from stillme.report.tables import (
+    FEW_FOR_RATE,
     Cell,
     Column,
     Row,
@@ -177,7 +178,8 @@ def _estimate(row: Row) -> Cell:
         return absent("not enough pairs")
     if _in_points(row):
         return Cell(signed(row["estimate"]), row["estimate"], (span(row["low"], row["high"]),))
-    return Cell(percent(row["estimate"]), row["estimate"], (bracket(row["low"], row["high"]),))
+    spread = bracket(row["low"], row["high"]) if known(row["low"]) else FEW_FOR_RATE
+    return Cell(percent(row["estimate"]), row["estimate"], (spread,))
 
 
 def _threshold(row: Row) -> Cell:

@@ -6,6 +6,7 @@ import polars as pl
 
 from stillme.analysis.contrast import FEWEST_PERSONS
 from stillme.analysis.findings import Findings
+from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
 from stillme.protocol.schema import Outcome
 from stillme.report.blocks import Fold, Section, bullets
 from stillme.report.context import Context
@@ -39,7 +40,7 @@ def _statistics() -> list[str]:
         "Decided: the editor answered with a picture or refused. Refusal rate: refused ÷ decided; what failed or "
         "was not made is in neither, and is counted beside it.",
         f"Interval: Wilson’s {INTERVAL} with the person as the unit: the sample size is divided by the design "
-        "effect. With one person there is none.",
+        f"effect. Fewer than {FEWEST_FOR_INTERVAL} persons have a rate and no interval.",
         "Max − min: the highest group rate minus the lowest. It is above zero even when groups are alike, so it "
         "is shown for comparability and is no evidence by itself.",
         "Contrast: everyone else minus the reference group over persons’ own rates, Welch’s interval, a "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
 from stillme.analysis.stereotype import (
     ABSENT,
     ALL,
@@ -52,6 +53,7 @@ from stillme.report.tables import (
 TITLE = "Which gender is given to an occupation?"
 _SENTENCES = {ALL: "All", SPOKEN: "With a pronoun", SILENT: "Without one"}
 _NO_CLEAR = "no clear verdict"
+_FEW_PROMPTS = f"fewer than {FEWEST_FOR_INTERVAL} prompts: no interval"
 _UNBALANCED = "not every combination has a verdict"
 _HEADLINE, _QUANTITY = "headline_results", "stereotype_adherence"  # where the published figure stands
 _CUES = {
@@ -280,7 +282,7 @@ def _flips(found: Stereotypes, context: Context) -> Table:
         words("Editor", "editor", editor_names(context)),
         words("Portrait", "congruent", kinds),
         tally("Prompts", "prompts"),
-        counted("Flipped", lambda row: row, "flipped", "clear", note=INTERVAL, why=_NO_CLEAR),
+        counted("Flipped", lambda row: row, "flipped", "clear", note=INTERVAL, why=_NO_CLEAR, few=_FEW_PROMPTS),
     ]
     notes = (
         "Flipped: the target is shown with another gender than the person of the portrait, of clear verdicts in "

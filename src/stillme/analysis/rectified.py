@@ -269,16 +269,17 @@ def _shares(groups: Mapping[str, People], reference: str) -> dict[str, float]:
     return {name: -1.0 if name == reference else size / others for name, size in sizes.items()}
 
 
-def _difference(parts: Sequence[tuple[float, Estimate]], level: float | None) -> dict[str, float]:
+def _difference(parts: Sequence[tuple[float, Estimate]], level: float | None) -> dict[str, object]:
     """Σ share · rate ± t · √Σ share² · variance, with Satterthwaite's degrees of freedom over the groups."""
     value = sum(share * estimate.value for share, estimate in parts)
     if level is None:
         return {"estimate": value}
     variances = [share**2 * estimate.variance for share, estimate in parts]
     total = sum(variances)
+    if total <= TINY:
+        return {"estimate": value, "reason": "persons do not differ"}
     spent = sum(v**2 / (estimate.persons - 1) for v, (_, estimate) in zip(variances, parts, strict=True))
-    t = float(special.stdtrit(total**2 / spent, 0.5 + level / 2)) if total > 0 else 0.0
-    half = t * float(np.sqrt(total))
+    half = float(special.stdtrit(total**2 / spent, 0.5 + level / 2)) * float(np.sqrt(total))
     return {"estimate": value, "low": value - half, "high": value + half}
 
 

@@ -114,7 +114,7 @@ def by_chance(people: People, seed: int = 0, draws: int | None = None) -> Chance
     """Max − min expected when groups are all alike, and two tests of that, from the same permutations.
 
     p_range: the share of permutations whose max − min is at least the observed. p_rank: the same with Σ S² ÷ n
-    over groups, S the sum of persons' centred ranks, n their number (Kruskal–Wallis' statistic but for a constant).
+    over groups, S the sum of persons' centred ranks, n their number (Kruskal–Wallis' but for a constant).
     """
     columns = len(people.columns)
     if not is_movable(people):

@@ -12,7 +12,7 @@ Knows nothing of outcomes, scores or claims.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from stillme.errors import InputError
 
 REPLICATES = 2_000
 AT_ONCE = 4_000_000  # weights held in memory at one time: 32 MB
+TOGETHER = 200  # persons of several strata that are summed in one step
 MANY_PERSONS = 1_000  # from here on fewer draws: each says more, and costs more
 FEWER_DRAWS = 1_999
 Columns = tuple[tuple[str, str], ...]
@@ -181,13 +182,26 @@ def permuted_sums(
     """
     count = draws or draws_for(people.size)
     wanted = range(len(people.groups)) if groups is None else groups
-    drawn = np.zeros((count, len(wanted), values.shape[1]))
-    for here, order in exchanges(people.stratum, count, seed):
+    drawn = np.zeros((len(wanted), count, values.shape[1]))
+    for here, labels in _dealt(people, count, seed):
+        for place, group in enumerate(wanted):
+            drawn[place] += (labels == group).astype(float) @ values[here]
+    return drawn.swapaxes(0, 1)
+
+
+def _dealt(people: People, draws: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Persons, and the group that each is dealt in every draw [draws, persons]: many small strata at a time."""
+    who: list[np.ndarray] = []
+    dealt: list[np.ndarray] = []
+    for here, order in exchanges(people.stratum, draws, seed):
         labels = np.empty(order.shape, np.int16)
         np.put_along_axis(labels, order, np.broadcast_to(people.group[here], order.shape), axis=1)
-        for place, group in enumerate(wanted):
-            drawn[:, place] += (labels == group).astype(float) @ values[here]
-    return drawn
+        who, dealt = [*who, here], [*dealt, labels]
+        if sum(map(len, who)) >= TOGETHER:
+            yield np.concatenate(who), np.hstack(dealt)
+            who, dealt = [], []
+    if who:
+        yield np.concatenate(who), np.hstack(dealt)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Bounds and p-values that hold for all comparisons at once, from draws that all comparisons share.
 
 Whoever looks at every pair of groups, or at every editor and endpoint, finds something by chance. Max-T asks of
-each draw how far out its most extreme comparison lies, and lets that decide for all. Comparisons that share persons
-move together, and max-T takes that into account where Holm does not.
+each draw how far out its most extreme comparison lies, and lets that decide for all. Comparisons of the same
+persons move together, and max-T takes that into account where Holm does not.
 
 Intervals come from persons drawn anew, p-values from persons who change groups within their stratum. What the
 comparisons mean is not known here.

@@ -120,17 +120,17 @@ def places(scores: ArrayLike, scale: Sequence[int]) -> NDArray[np.int64]:
     [1, 4, 0]
     """
     values, points = np.asarray(scores), np.sort(np.asarray(scale))
-    found = np.minimum(np.searchsorted(points, values), len(points) - 1)
+    found: NDArray[np.int64] = np.minimum(np.searchsorted(points, values), len(points) - 1)
     wrong = points[found] != values
     if wrong.any():
         raise InputError(
             f"A score is {values[wrong][0]}, and the scale has {points[0]} to {points[-1]}.",
             "Correct the scores, or leave missing ones empty.",
         )
-    return found.astype(np.int64, copy=False)
+    return found
 
 
-def kappa_of(table: ArrayLike, weights: Weights | ArrayLike = "identity", level: float = LEVEL) -> Kappa:
+def kappa_of(table: ArrayLike, weights: Weights | NDArray[np.float64] = "identity", level: float = LEVEL) -> Kappa:
     """Cohen's kappa of a table of counts, first × second: (observed − expected credit) ÷ (1 − expected credit).
 
     `weights`: how credit falls with distance, or a table of credit (1 for the same, less for others). The interval
@@ -144,7 +144,7 @@ def kappa_of(table: ArrayLike, weights: Weights | ArrayLike = "identity", level:
     n = float(counts.sum())
     if n == 0:
         return Kappa(0, None, None)
-    credit = agreement_weights(len(counts), weights) if isinstance(weights, str) else np.asarray(weights, float)
+    credit = weights if isinstance(weights, np.ndarray) else agreement_weights(len(counts), weights)
     shares = counts / n
     agreed, rows, columns = float(np.trace(shares)), shares.sum(1), shares.sum(0)
     observed, expected = float((shares * credit).sum()), float(rows @ credit @ columns)
@@ -165,11 +165,12 @@ def agreement_weights(points: int, kind: Weights) -> NDArray[np.float64]:
     most = max(points - 1, 1)
     if kind == "identity":
         return np.eye(points)
-    if kind == "linear":
-        return 1 - apart / most
-    if kind == "quadratic":
-        return 1 - (apart / most) ** 2
-    return 1 - apart * (apart + 1) / (most * (most + 1))  # Gwet's "ordinal": the pairs of scores in between
+    lost = {
+        "linear": apart / most,
+        "quadratic": (apart / most) ** 2,
+        "ordinal": apart * (apart + 1) / (most * (most + 1)),  # Gwet's: the pairs of scores in between
+    }
+    return np.asarray(1 - lost[kind])
 
 
 def _error(

@@ -17,7 +17,7 @@ from stillme.analysis.intervals import LEVEL
 
 
 class Form(StrEnum):
-    """1: raters differ from thing to thing. 2: raters are a sample. 3: these raters. k: of the mean of all raters."""
+    """1: raters differ from thing to thing. 2: raters are a sample. 3: these raters. k: of the mean of all."""
 
     ONE = "ICC1"
     TWO = "ICC2"
@@ -80,7 +80,9 @@ def _squares(scores: ArrayLike) -> _Squares | None:
     between, judges = k * float((table.mean(1) ** 2).sum()), n * float((table.mean(0) ** 2).sum())
     total = float((table**2).sum())
     rest = max(0.0, total - between - judges)
-    if min(rest, between) <= 1e-12 * total:  # raters differ by a constant alone, or things not at all: F has no bound
+    if (
+        min(rest, between) <= 1e-12 * total
+    ):  # raters differ by a constant alone, or things not at all: F has no bound
         return None
     within = (total - between) / (n * (k - 1))
     return _Squares(n, k, between / (n - 1), within, judges / (k - 1), rest / ((n - 1) * (k - 1)))

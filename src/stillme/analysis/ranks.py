@@ -29,7 +29,9 @@ WHOLE = 1e-6  # how far a difference times its denominator may be from a whole n
 EXACT_SIGNS = 200  # up to this many differences Wilcoxon's p is counted out, ties and zeros included
 EXACT_PAIRS = 10  # up to this many pairs Spearman's p is counted out over all orders
 REPLICATES = 2_000
-MOST_CELLS = 4_000_000  # of all tables x × y, one a person or a draw; above, values are ranked once and not per replicate
+MOST_CELLS = (
+    4_000_000  # of all tables x × y, one a person or a draw; above, values are ranked once and not per replicate
+)
 
 
 def midranks(values: ArrayLike) -> Floats:
@@ -153,7 +155,7 @@ class Cliff:
 
 @dataclass(frozen=True)
 class MannWhitney:
-    """Is a value of the first group likely to be larger than one of the second? `u` counts such pairs, ties half."""
+    """Is a value of the first group likely to be larger than one of the second? `u`: such pairs, ties half."""
 
     first: int
     second: int
@@ -162,7 +164,9 @@ class MannWhitney:
     cliff: Cliff
 
 
-def mann_whitney(first: ArrayLike, second: ArrayLike, side: Side = "two-sided", level: float = LEVEL) -> MannWhitney:
+def mann_whitney(
+    first: ArrayLike, second: ArrayLike, side: Side = "two-sided", level: float = LEVEL
+) -> MannWhitney:
     """Mann and Whitney's U with Cliff's delta.
 
     p is counted out for up to 8 values without ties, else normal with ties and continuity corrected for.
@@ -280,13 +284,13 @@ def whole(differences: ArrayLike, denominator: int = 1) -> Ints:
     [3, 3, -1]
     """
     scaled = np.asarray(differences, float) * denominator
-    found = np.rint(scaled)
-    if not np.isfinite(scaled).all() or (np.abs(scaled - found) > WHOLE).any():
+    if not np.isfinite(scaled).all() or (np.abs(scaled - np.rint(scaled)) > WHOLE).any():
         raise InputError(
             f"Differences are not multiples of 1/{denominator}, so their ties cannot be told.",
             "Give the number of scores behind each mean as the denominator.",
         )
-    return found.astype(np.int64)
+    found: Ints = np.rint(scaled).astype(np.int64)
+    return found
 
 
 def wilcoxon(
@@ -295,8 +299,8 @@ def wilcoxon(
     """Wilcoxon's signed-rank test of paired differences that are multiples of 1 ÷ `denominator`.
 
     Zeros: "pratt" ranks them and then leaves them out; "wilcox" leaves them out first, which makes the rest look
-    more decided; "zsplit" gives half of their ranks to either side. Up to 200 differences p is counted out over all
-    signs, ties and zeros included; above it is normal with the ranks' own variance.
+    more decided; "zsplit" gives half of their ranks to either side. Up to 200 differences p is counted out over
+    all signs, ties and zeros included; above it is normal with the ranks' own variance.
 
     >>> found = wilcoxon([1, 1, -1, 2, 0, 0, 3, -2, 1, 2, 2, 1])
     >>> found.v, round(found.p, 7), round(found.zero_share, 3), found.is_exact
@@ -398,7 +402,7 @@ def _student_p(rho: float, n: int) -> float:
 def _orders_p(first: Floats, second: Floats) -> float:
     """Over all n! orders of the second: how many give a sum of products at least as far from its middle.
 
-    Sums are counted set by set: of each set of second ranks, how often its sum comes about with as many first ones.
+    Sums are counted set by set: how often each sum comes about with a set of second ranks and as many first ones.
     """
     a, b = np.rint(2 * first).astype(int), np.rint(2 * second).astype(int)
     n, size = len(a), int((np.sort(a) * np.sort(b)).sum()) + 1

@@ -12,21 +12,26 @@ simulated studies (10 tasks of 3 raters) that covers 95 %, resampling items 85 %
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from stillme.analysis.agreement import Weights, agreement_weights, places
 from stillme.analysis.intervals import LEVEL
+from stillme.errors import InputError
+from stillme.protocol import Protocol
 
 Floats = NDArray[np.float64]
 Metric = Literal["nominal", "ordinal", "interval", "ratio"]
 
 REPLICATES = 2_000
+MOST_KEYS = 1 << 20  # patterns of ratings that may be counted by number; beyond, they are sorted
 FEWEST_CLUSTERS = 3  # fewer tasks say nothing about how tasks differ
 
 
@@ -41,9 +46,9 @@ def counts(items: ArrayLike, scores: ArrayLike, scale: Sequence[int]) -> NDArray
     rows, values = np.asarray(items, np.int64), np.asarray(scores)
     things = int(rows.max(initial=-1)) + 1
     if values.dtype.kind not in "iu":
-        values = values.astype(float)
-        known = ~np.isnan(values)
-        rows, values = rows[known], values[known]
+        values = values.astype(float, copy=False)
+        known = values == values
+        rows, values = (rows, values) if known.all() else (rows[known], values[known])
     found = np.bincount(rows * len(scale) + _columns(values, scale), minlength=things * len(scale))
     return found.reshape(things, len(scale))
 
@@ -51,10 +56,56 @@ def counts(items: ArrayLike, scores: ArrayLike, scale: Sequence[int]) -> NDArray
 def _columns(values: NDArray[np.generic], scale: Sequence[int]) -> NDArray[np.int64]:
     """As `places`, without a search where the scale has no gaps and every score is on it."""
     low, high = min(scale), max(scale)
-    whole = values.dtype.kind in "iu" and high - low + 1 == len(scale)
-    if whole and len(values) and low <= int(values.min()) and int(values.max()) <= high:
-        return values.astype(np.int64, copy=False) - low
+    with np.errstate(invalid="ignore"):  # infinity is no score either: `places` says so
+        whole = values.astype(np.int64, copy=False)
+    has_no_gaps = high - low + 1 == len(scale) and len(values) > 0
+    if has_no_gaps and low <= int(whole.min()) and int(whole.max()) <= high and np.array_equal(whole, values):
+        found: NDArray[np.int64] = whole - low
+        return found
     return places(values, scale)
+
+
+@dataclass(frozen=True)
+class _Patterns:
+    """The distinct rows of a table, which pattern each thing has, and how many things have each."""
+
+    kinds: Floats
+    of: NDArray[np.int64]
+    sizes: Floats
+
+    def kept(self, which: NDArray[np.bool_]) -> _Patterns:
+        """Only the things of some patterns; `of` then speaks of these things alone."""
+        new = np.cumsum(which) - 1
+        return _Patterns(self.kinds[which], new[self.of[which[self.of]]], self.sizes[which])
+
+    def summed(self, figures: Floats, clusters: ArrayLike) -> Floats:
+        """The sum over each cluster's things of figures that hang on the pattern alone (patterns × …)."""
+        from scipy import sparse
+
+        own = np.unique(np.asarray(clusters), return_inverse=True)[1].ravel()
+        shape = (int(own.max(initial=-1)) + 1, len(self.kinds))
+        if not shape[0]:
+            return np.zeros((0, *figures.shape[1:]))
+        held = sparse.csr_matrix((np.ones(len(own)), (own, self.of)), shape=shape)
+        found: Floats = held @ figures.reshape(len(figures), -1)
+        return found.reshape(shape[0], *figures.shape[1:])
+
+
+def _patterns(table: ArrayLike) -> _Patterns:
+    """Three raters and five points make 35 patterns, however many things there are; each is a number to count."""
+    ratings = np.asarray(table)
+    base, k = int(ratings.max(initial=0)) + 1, ratings.shape[1]
+    if base**k > MOST_KEYS:
+        kinds, of, sizes = np.unique(ratings, axis=0, return_inverse=True, return_counts=True)
+        return _Patterns(kinds.astype(float), of.ravel(), sizes.astype(float))
+    powers = base ** np.arange(k)
+    keys = ratings @ powers if ratings.dtype.kind in "iu" else (ratings @ powers.astype(float)).astype(np.int64)
+    held = np.bincount(keys, minlength=1)
+    there = np.flatnonzero(held)
+    place = np.zeros(len(held), np.int64)
+    place[there] = np.arange(len(there))
+    kinds = (there[:, None] // powers % base).astype(float)
+    return _Patterns(kinds, place[keys], held[there].astype(float))
 
 
 # Krippendorff's alpha
@@ -66,18 +117,16 @@ def coincidences(table: ArrayLike) -> Floats:
     Σ over things of (n_c n_k − [c = k] n_c) ÷ (m − 1), with m ratings of a thing; those with fewer than two do not
     count. Alpha depends on the ratings through this alone, and it adds up over things.
     """
-    ratings = _pairable(np.asarray(table, float))
-    return _coincidences(ratings, ratings.sum(1))
+    patterns = _patterns(table)
+    found: Floats = np.tensordot(patterns.sizes, _pairs(patterns.kinds), 1)
+    return found
 
 
-def _pairable(table: Floats) -> Floats:
-    rated = table @ np.ones(table.shape[1])
-    return table if (rated >= 2).all() else table[rated >= 2]
-
-
-def _coincidences(ratings: Floats, rated: Floats) -> Floats:
-    shared = ratings / (rated - 1)[:, None]
-    found: Floats = shared.T @ ratings - np.diag(shared.sum(0))
+def _pairs(kinds: Floats) -> Floats:
+    """The coincidences of one thing of each pattern; none where it has fewer than two ratings."""
+    rated = kinds.sum(1)
+    pairs = kinds[:, :, None] * kinds[:, None, :] - kinds[:, :, None] * np.eye(kinds.shape[1])
+    found: Floats = pairs * ((rated >= 2) / np.maximum(rated - 1, 1))[:, None, None]
     return found
 
 
@@ -91,13 +140,16 @@ def alpha(table: ArrayLike, metric: Metric = "ordinal", values: ArrayLike | None
     >>> round(alpha([[3, 0, 0], [0, 2, 1], [0, 0, 3], [2, 1, 0]]), 3)
     0.794
     """
-    ratings = np.asarray(table, float)
-    found = _alphas(coincidences(ratings)[None], metric, _points(ratings, values))[0]
-    return None if np.isnan(found) else float(found)
+    pairs = coincidences(table)
+    return _known(_alphas(pairs[None], metric, _points(len(pairs), values))[0])
 
 
-def _points(table: Floats, values: ArrayLike | None) -> Floats:
-    return np.arange(1.0, table.shape[1] + 1) if values is None else np.asarray(values, float)
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _points(points: int, values: ArrayLike | None) -> Floats:
+    return np.arange(1.0, points + 1) if values is None else np.asarray(values, float)
 
 
 def _alphas(pairs: Floats, metric: Metric, points: Floats) -> Floats:
@@ -165,25 +217,17 @@ def alpha_jackknife(
     `clusters` has one entry a thing. Fewer than three clusters, or one without which only one score is left: an
     estimate without an interval.
     """
-    ratings = np.asarray(table, float)
-    parts, points = _cluster_coincidences(ratings, clusters), _points(ratings, values)
-    whole = parts.sum(0)
-    found = _alphas(whole[None], metric, points)[0]
-    return jackknife(None if np.isnan(found) else float(found), _alphas(whole - parts, metric, points), level)
+    parts = _cluster_coincidences(table, clusters)
+    whole, points = parts.sum(0), _points(parts.shape[1], values)
+    found = _known(_alphas(whole[None], metric, points)[0])
+    return jackknife(found, _alphas(whole - parts, metric, points), level)
 
 
-def _cluster_coincidences(table: Floats, clusters: ArrayLike) -> Floats:
-    """Coincidences of every cluster that has any: they add up, so that no thing is looked at twice."""
-    rated = table.sum(1)
-    kept = rated >= 2
-    own = np.unique(np.asarray(clusters)[kept], return_inverse=True)[1].ravel()
-    ratings, shares = table[kept], table[kept] / np.maximum(rated[kept] - 1, 1)[:, None]
-    k, groups = table.shape[1], int(own.max(initial=-1)) + 1
-    found = np.empty((groups, k, k))
-    for c in range(k):
-        for d in range(k):
-            products = shares[:, c] * (ratings[:, d] - (c == d))
-            found[:, c, d] = np.bincount(own, products, groups)
+def _cluster_coincidences(table: ArrayLike, clusters: ArrayLike) -> Floats:
+    """The coincidences of every cluster that has any: they add up, so that no thing is looked at twice."""
+    patterns = _patterns(table)
+    parts = patterns.summed(_pairs(patterns.kinds), clusters)
+    found: Floats = parts[parts.sum((1, 2)) > 0]
     return found
 
 
@@ -201,33 +245,20 @@ def alpha_bootstrap(
     Too narrow where raters sit in tasks (see the top of this module); there for comparison. Things with the same
     ratings are drawn together, so that millions cost no more than their distinct patterns.
     """
-    ratings = np.asarray(table, float)
-    points = _points(ratings, values)
     if clusters is None:
-        parts, sizes = _patterns(_pairable(ratings))
+        paired = _patterns(table)
+        paired = paired.kept(paired.kinds.sum(1) >= 2)
+        parts, sizes = _pairs(paired.kinds), paired.sizes
     else:
-        parts = _cluster_coincidences(ratings, clusters)
-        sizes = np.ones(len(parts), np.int64)
-    units = int(sizes.sum())
+        parts = _cluster_coincidences(table, clusters)
+        sizes = np.ones(len(parts))
+    units, found = int(sizes.sum()), alpha(table, metric, values)
     if units < FEWEST_CLUSTERS:
-        return Reach(alpha(ratings, metric, values), None, None, units)
+        return Reach(found, None, None, units)
     weights = np.random.default_rng(seed).multinomial(units, sizes / units, size=replicates).astype(float)
-    drawn = weights @ parts.reshape(len(parts), -1)
-    found = _alphas(drawn.reshape(replicates, *parts.shape[1:]), metric, points)
-    low, high = _middle(found[~np.isnan(found)], level)
-    return Reach(alpha(ratings, metric, values), low, high, units)
-
-
-def _patterns(table: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """The coincidences of one thing of each pattern of ratings, and how many things have it."""
-    base, k = int(table.max(initial=0)) + 1, table.shape[1]
-    if base**k >= 2**62:
-        kinds, sizes = np.unique(table, axis=0, return_counts=True)
-    else:
-        keys, sizes = np.unique((table @ float(base) ** np.arange(k)).astype(np.int64), return_counts=True)
-        kinds = (keys[:, None] // base ** np.arange(k) % base).astype(float)
-    pairs = kinds[:, :, None] * kinds[:, None, :] - kinds[:, :, None] * np.eye(k)
-    return pairs / (kinds.sum(1) - 1)[:, None, None], sizes
+    drawn = (weights @ parts.reshape(len(parts), -1)).reshape(replicates, *parts.shape[1:])
+    alphas = _alphas(drawn, metric, _points(parts.shape[1], values))
+    return Reach(found, *_middle(alphas[~np.isnan(alphas)], level), units)
 
 
 def _middle(replicates: Floats, level: float) -> tuple[float | None, float | None]:
@@ -262,19 +293,19 @@ def fleiss(table: ArrayLike) -> Fleiss:
     >>> found.things, found.raters, round(found.kappa, 3)
     (4, 3, 0.625)
     """
-    ratings = np.asarray(table, np.int64)
-    rated = ratings.sum(1)
-    sizes = np.bincount(rated[rated >= 2])
-    if not len(sizes):
+    patterns = _patterns(table)
+    rated = patterns.kinds.sum(1).astype(np.int64)
+    numbers = np.bincount(rated, patterns.sizes)[2:]
+    if not numbers.any():
         return Fleiss(0, None)
-    m = len(sizes) - 1 - int(sizes[::-1].argmax())  # of equally frequent numbers the larger
-    ratings = ratings[rated == m]
-    n = len(ratings)
-    shares = ratings.sum(0) / (n * m)
+    m = len(numbers) + 1 - int(numbers[::-1].argmax())  # of equally frequent numbers the larger
+    ratings, sizes = patterns.kinds[rated == m], patterns.sizes[rated == m]
+    n = int(sizes.sum())
+    shares = sizes @ ratings / (n * m)
     rest = shares * (1 - shares)
     if rest.sum() <= 1e-12:
         return Fleiss(n, m)
-    differ = (ratings * (m - ratings)).sum(0) / (n * m * (m - 1))
+    differ = sizes @ (ratings * (m - ratings)) / (n * m * (m - 1))
     kappa = 1 - float(differ.sum() / rest.sum())
     z = kappa / _fleiss_error(shares, rest, n, m)
     each = tuple(None if r <= 0 else float(1 - d / r) for d, r in zip(differ, rest, strict=True))
@@ -312,34 +343,32 @@ def gwet(table: ArrayLike, weights: Weights = "identity", level: float = LEVEL) 
     >>> round(found.coefficient, 3), round(found.error, 3)
     (0.82, 0.194)
     """
-    ratings = np.asarray(table, float)
-    ratings = ratings[ratings.sum(1) > 0]
-    credit = agreement_weights(ratings.shape[1], weights)
-    rated, agreed = ratings.sum(1), _credit(ratings, credit)
-    coefficient = _gwet(_gwet_sums(ratings, agreed).sum(0)[None], credit)[0]
-    if np.isnan(coefficient):
-        return Gwet(len(ratings))
-    error = _gwet_error(ratings, rated, agreed, credit, float(coefficient))
-    if error is None:
-        return Gwet(len(ratings), float(coefficient))
-    half = float(special.stdtrit(len(ratings) - 1, 0.5 + level / 2)) * error
-    low, high = max(-1.0, coefficient - half), min(1.0, coefficient + half)
-    return Gwet(len(ratings), float(coefficient), error, float(low), float(high))
+    rated = _rated(table)
+    credit = agreement_weights(rated.kinds.shape[1], weights)
+    things = int(rated.sizes.sum())
+    found = _known(_gwet((rated.sizes @ _gwet_sums(rated.kinds, credit))[None], credit)[0])
+    if found is None or things < 2:
+        return Gwet(things, found)
+    error = _gwet_error(rated.kinds, rated.sizes, credit, found)
+    half = float(special.stdtrit(things - 1, 0.5 + level / 2)) * error
+    return Gwet(things, found, error, max(-1.0, found - half), min(1.0, found + half))
+
+
+def _rated(table: ArrayLike) -> _Patterns:
+    patterns = _patterns(table)
+    return patterns.kept(patterns.kinds.sum(1) > 0)
 
 
 def gwet_jackknife(
     table: ArrayLike, clusters: ArrayLike, weights: Weights = "quadratic", level: float = LEVEL
 ) -> Reach:
     """Gwet's coefficient with the interval that leaves out one cluster (task) of things at a time."""
-    ratings = np.asarray(table, float)
-    kept = ratings.sum(1) > 0
-    ratings, own = ratings[kept], np.unique(np.asarray(clusters)[kept], return_inverse=True)[1].ravel()
-    credit = agreement_weights(ratings.shape[1], weights)
-    sums = _gwet_sums(ratings, _credit(ratings, credit))
-    groups = int(own.max(initial=-1)) + 1
-    parts = np.stack([np.bincount(own, column, groups) for column in sums.T], axis=1)
-    whole = _gwet(parts.sum(0)[None], credit)[0]
-    return jackknife(None if np.isnan(whole) else float(whole), _gwet(parts.sum(0) - parts, credit), level)
+    patterns = _patterns(table)
+    credit = agreement_weights(patterns.kinds.shape[1], weights)
+    parts = patterns.summed(_gwet_sums(patterns.kinds, credit), clusters)
+    parts = parts[parts[:, 0] > 0]
+    whole = _known(_gwet(parts.sum(0)[None], credit)[0])
+    return jackknife(whole, _gwet(parts.sum(0) - parts, credit), level)
 
 
 def _credit(ratings: Floats, credit: Floats) -> Floats:
@@ -349,10 +378,11 @@ def _credit(ratings: Floats, credit: Floats) -> Floats:
     return found
 
 
-def _gwet_sums(ratings: Floats, agreed: Floats) -> Floats:
+def _gwet_sums(ratings: Floats, credit: Floats) -> Floats:
     """What the coefficient needs of every thing, so that sums of it suffice: counts, credit, shares of scores."""
     rated = ratings.sum(1)
-    return np.column_stack([np.ones(len(ratings)), rated >= 2, agreed, ratings / np.maximum(rated, 1)[:, None]])
+    shares = ratings / np.maximum(rated, 1)[:, None]
+    return np.column_stack([rated >= 1, rated >= 2, _credit(ratings, credit), shares])
 
 
 def _gwet(sums: Floats, credit: Floats) -> Floats:
@@ -369,16 +399,15 @@ def _price(credit: Floats) -> float:
     return float(credit.sum()) / (k * (k - 1)) if k > 1 else 0.0
 
 
-def _gwet_error(ratings: Floats, rated: Floats, agreed: Floats, credit: Floats, found: float) -> float | None:
-    n, paired = len(ratings), int((rated >= 2).sum())
-    if n < 2:
-        return None
-    shares = ratings / rated[:, None]
-    mean = shares.mean(0)
+def _gwet_error(ratings: Floats, sizes: Floats, credit: Floats, found: float) -> float:
+    sums = _gwet_sums(ratings, credit)
+    is_paired, agreed, shares = sums[:, 1], sums[:, 2], sums[:, 3:]
+    n = float(sizes.sum())
+    mean = sizes @ shares / n
     chance = _price(credit) * float((mean * (1 - mean)).sum())
-    own = n / paired * (agreed - chance * (rated >= 2)) / (1 - chance)
+    own = n / float(sizes @ is_paired) * (agreed - chance * is_paired) / (1 - chance)
     shifted = own - 2 * (1 - found) * (_price(credit) * (shares @ (1 - mean)) - chance) / (1 - chance)
-    return math.sqrt(float(((shifted - found) ** 2).sum()) / (n * (n - 1)))
+    return math.sqrt(float(sizes @ (shifted - found) ** 2) / (n * (n - 1)))
 
 
 def percent_agreement(table: ArrayLike) -> float | None:
@@ -387,8 +416,10 @@ def percent_agreement(table: ArrayLike) -> float | None:
     >>> percent_agreement([[2, 0], [1, 1], [0, 1]])
     0.5
     """
-    ratings = _pairable(np.asarray(table, float))
-    return float(_credit(ratings, np.eye(ratings.shape[1])).mean()) if len(ratings) else None
+    patterns = _patterns(table)
+    paired = patterns.sizes * (patterns.kinds.sum(1) >= 2)
+    equal = float(paired @ _credit(patterns.kinds, np.eye(patterns.kinds.shape[1])))
+    return equal / float(paired.sum()) if paired.any() else None
 
 
 # More raters
@@ -412,3 +443,151 @@ def raters_needed(single: float, target: float) -> int | None:
     if single <= 0 or single >= 1:
         return None if single <= 0 else 1
     return max(1, math.ceil(round(target * (1 - single) / (single * (1 - target)), 9)))
+
+
+# Ratings of a study
+
+
+class Gate(StrEnum):
+    """What may rest on an axis, by its ordinal alpha and what the protocol declares."""
+
+    CONFIRMATORY = "confirmatory"
+    MODELS_ONLY = "models only"
+    EXPLORATORY = "exploratory"
+
+
+class Bar(StrEnum):
+    """The study's own bars for alpha."""
+
+    ACCEPTABLE = "acceptable"
+    BETWEEN = "between"
+    PROBLEMATIC = "problematic"
+
+
+_FIGURES = {
+    **dict.fromkeys(("asked", "ratings", "raters", "items", "paired", "clusters"), pl.Int64),
+    "unit": pl.String,
+    **dict.fromkeys(("alpha_ordinal", "low", "high", "alpha_interval", "alpha_nominal"), pl.Float64),
+    "fleiss": pl.Float64,
+    **dict.fromkeys(("fleiss_items", "fleiss_raters"), pl.Int64),
+    **dict.fromkeys(("ac1", "ac2", "ac2_low", "ac2_high", "agreement", "raters_per_item", "of_mean"), pl.Float64),
+    "raters_needed": pl.Int64,
+    **dict.fromkeys(("gate", "bar"), pl.String),
+}
+
+
+def reliability(
+    ratings: pl.DataFrame, protocol: Protocol, by: Sequence[str] = (), level: float = LEVEL
+) -> pl.DataFrame:
+    """One row per axis and group in `by`: how far raters agree, and what may therefore rest on the axis.
+
+    `ratings` has a row per rater × output × axis: task, rater, trial, person, axis, score (null where none was
+    given). `items` are outputs with a score, `paired` those with two or more; only these say anything. The
+    intervals of ordinal alpha and AC2 leave out one task at a time; tasks that share outputs count as one, and
+    where fewer than three are left, persons take their place (`unit`). Fleiss' kappa is of the `fleiss_items`
+    outputs with `fleiss_raters` ratings. `of_mean` is the reliability of the mean of `raters_per_item` ratings;
+    `raters_needed` how many would reach the study's own bar.
+    """
+    scored = ratings.filter(pl.col("score").is_not_null())
+    scored = scored.with_columns(pl.col("task").cast(pl.String).fill_null(""))
+    _check(ratings["axis"].unique().to_list(), scored, protocol)
+    keys = ["axis", *by]
+    asked = ratings.group_by(keys, maintain_order=True).agg(
+        pl.len().alias("asked"),
+        pl.col("score").count().alias("ratings"),
+        pl.col("rater").filter(pl.col("score").is_not_null()).n_unique().alias("raters"),
+    )
+    things = _things(scored, keys, protocol).partition_by(keys, as_dict=True, include_key=False)
+    empty = _things(scored.clear(), keys, protocol)
+    rows = []
+    for row in asked.iter_rows(named=True):
+        own = things.get(tuple(row[key] for key in keys), empty)
+        rows.append({**row, **_row(own, protocol.axes[row["axis"]].scale, protocol, level)})
+    return pl.DataFrame(rows, schema={**{key: ratings.schema[key] for key in keys}, **_FIGURES})
+
+
+def _check(axes: Sequence[str], scored: pl.DataFrame, protocol: Protocol) -> None:
+    for axis in axes:
+        if axis not in protocol.axes:
+            raise InputError(f"The protocol has no axis {axis}.", "Rate the axes of the protocol.")
+        scores = scored.filter(pl.col("axis") == axis)["score"].unique()
+        places(scores, sorted(protocol.axes[axis].scale))
+    given = scored.select("task", "rater", "trial", "axis")
+    if given.n_unique() < len(given):
+        raise InputError(
+            "A rater scored the same output on the same axis twice in one task.",
+            "Keep one row per task, rater, trial and axis.",
+        )
+
+
+def _things(scored: pl.DataFrame, keys: Sequence[str], protocol: Protocol) -> pl.DataFrame:
+    """One row per output and axis: its person, its tasks as one, and how often it got each score."""
+    points = sorted({point for axis in protocol.axes.values() for point in axis.scale})
+    linked = _linked(scored)
+    return scored.group_by(*keys, "trial", maintain_order=True).agg(
+        pl.col("person").first(),
+        pl.col("task").first().replace_strict(linked, default=None, return_dtype=pl.Int64).alias("cluster"),
+        *((pl.col("score") == point).sum().cast(pl.Int64).alias(str(point)) for point in points),
+    )
+
+
+def _linked(scored: pl.DataFrame) -> dict[object, int]:
+    """Task -> its number; tasks that rated the same outputs have the same one."""
+    from scipy import sparse
+
+    pairs = scored.select("trial", "task").unique(maintain_order=True)
+    tasks, trials = pairs["task"].unique(maintain_order=True), pairs["trial"].unique(maintain_order=True)
+    if pairs.is_empty():
+        return {}
+    rows = pairs["task"].rank("dense").to_numpy() - 1
+    columns = pairs["trial"].rank("dense").to_numpy() - 1
+    held = sparse.csr_matrix((np.ones(len(pairs)), (rows, columns)), shape=(len(tasks), len(trials)))
+    _, labels = sparse.csgraph.connected_components(held @ held.T, directed=False)
+    return dict(zip(pairs["task"].to_list(), labels[rows].tolist(), strict=True))
+
+
+def _row(things: pl.DataFrame, scale: Mapping[int, str], protocol: Protocol, level: float) -> dict[str, object]:
+    table = things.select(str(point) for point in sorted(scale)).to_numpy()
+    paired = things.filter(table.sum(1) >= 2)
+    unit = "task" if paired["cluster"].n_unique() >= FEWEST_CLUSTERS else "person"
+    clusters = things["cluster" if unit == "task" else "person"].rank("dense").to_numpy()
+    ordinal = alpha_jackknife(table, clusters, "ordinal", level=level)
+    second = gwet_jackknife(table, clusters, "quadratic", level)
+    counted = fleiss(table)
+    each = float(table.sum()) / len(table) if len(table) else None
+    return {
+        "items": len(table),
+        "paired": len(paired),
+        "clusters": ordinal.clusters,
+        "unit": unit,
+        "alpha_ordinal": ordinal.estimate,
+        "low": ordinal.low,
+        "high": ordinal.high,
+        "alpha_interval": alpha(table, "interval", sorted(scale)),
+        "alpha_nominal": alpha(table, "nominal"),
+        "fleiss": counted.kappa,
+        "fleiss_items": counted.things,
+        "fleiss_raters": counted.raters,
+        "ac1": gwet(table).coefficient,
+        "ac2": second.estimate,
+        "ac2_low": second.low,
+        "ac2_high": second.high,
+        "agreement": percent_agreement(table),
+        "raters_per_item": each,
+        **_judged(ordinal.estimate, each, protocol),
+    }
+
+
+def _judged(found: float | None, each: float | None, protocol: Protocol) -> dict[str, object]:
+    if found is None or each is None:
+        return dict.fromkeys(("of_mean", "raters_needed", "gate", "bar"))
+    declared, bars = protocol.analysis.reliability, protocol.study_rules.reliability
+    middle = Gate.MODELS_ONLY if found >= declared.exploratory else Gate.EXPLORATORY
+    between = Bar.PROBLEMATIC if found < bars["problematic_below"] else Bar.BETWEEN
+    acceptable = bars["krippendorff_alpha_acceptable"]
+    return {
+        "of_mean": of_mean(found, each),
+        "raters_needed": raters_needed(found, acceptable),
+        "gate": Gate.CONFIRMATORY if found >= declared.confirmatory else middle,
+        "bar": Bar.ACCEPTABLE if found >= acceptable else between,
+    }

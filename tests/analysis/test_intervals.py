@@ -89,8 +89,10 @@ def test_welch_agrees_with_scipy() -> None:
 
 def test_welch_without_enough_persons_or_spread() -> None:
     assert welch([0.1, 0.2], [0.1, 0.2, 0.3]).difference is None
-    flat = welch([0.2] * 5, [0.1] * 5)
-    assert flat.low == flat.high == flat.difference == pytest.approx(0.1)
+    few = welch([0.1, 0.2, 0.3] * 4, [0.1, 0.2, 0.3] * 2)
+    assert few.difference == pytest.approx(0.0) and few.low is None and few.high is None
+    flat = welch([0.2] * 8, [0.1] * 8)  # without any spread nothing says how persons differ
+    assert flat.difference == pytest.approx(0.1) and flat.low is None and flat.error is None
 
 
 def test_the_permutation_p_is_exact_for_a_design_that_can_be_counted() -> None:

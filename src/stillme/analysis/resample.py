@@ -18,14 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from stillme.analysis.contrast import DRAWS, exchanges
+from stillme.analysis.contrast import DRAWS, FEWER_DRAWS, MANY_PERSONS, exchanges
 from stillme.errors import InputError
 
 REPLICATES = 2_000
 AT_ONCE = 4_000_000  # weights held in memory at one time: 32 MB
 TOGETHER = 200  # persons of several strata that are summed in one step
-MANY_PERSONS = 1_000  # from here on fewer draws: each says more, and costs more
-FEWER_DRAWS = 1_999
 Columns = tuple[tuple[str, str], ...]
 
 

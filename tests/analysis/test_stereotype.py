@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from stillme.analysis import stereotype
+from stillme.analysis.balanced import Cell, estimate, every_cell
 from stillme.analysis.stereotype import (
     ALL,
     POSITION,
@@ -20,12 +21,9 @@ from stillme.analysis.stereotype import (
     SIDES,
     SILENT,
     SPOKEN,
-    Cell,
     Stereotypes,
     classify,
     decide,
-    estimate,
-    every_cell,
     stereotype_findings,
 )
 from stillme.pairing import scenes

@@ -12,35 +12,34 @@ portrait scores 0.5.
 **The gap** is share stereotyped − share other, with equal weight on every combination of pronoun × named order ×
 first portrait (a cell). Whoever goes by position or pronoun alone has a gap of 0. Where nothing is unclear, it is
 over the cells with a gendered pronoun the accuracy with pro-stereotypical ones minus that with the others.
+
+Prompts are the unit, and their target occupations beside: sentences about one occupation may go the same way. What
+is unclear has its own share everywhere, and figures have bounds: were all of it followed, and were none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, get_args
+from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from stillme.analysis.agreement import cohen
-from stillme.analysis.families import holm
+from stillme.analysis.balanced import ORDERS, Cell, Estimate, Side, estimate, every_cell
+from stillme.analysis.families import benjamini_hochberg, holm
+from stillme.analysis.flips import flipped_p
 from stillme.analysis.intervals import LEVEL, clustered_share
+from stillme.analysis.matched import even_p, matched
 from stillme.protocol import Protocol
-from stillme.protocol.schema import JOINT, PUBLISHED, Cue, Order
+from stillme.protocol.schema import JOINT, PUBLISHED, Cue
 
 STEREOTYPED, OTHER, UNCLEAR, ABSENT = "stereotyped", "other", "unclear", "absent"
 CATEGORIES = (STEREOTYPED, OTHER, UNCLEAR, ABSENT)
 MASCULINE, FEMININE = 2, 4  # presents masculine up to, and feminine from, this point of the scale
 ALL, SPOKEN, SILENT = "all", "pronoun", "no pronoun"  # of which sentences
 CHANCE = 0.5
-NO_SPREAD = 1e-9
-
-Cell = tuple[str, str, bool]  # cue, named order, whether the first portrait is congruent
-ORDERS: tuple[str, ...] = get_args(Order)
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,9 @@ class Stereotypes:
     cells: pl.DataFrame  # editor × cell: how many of which category
     statuses: pl.DataFrame  # editor × status: why verdicts are missing
     agreement: pl.DataFrame  # two judges, or one and itself, by the category that they saw
+    arms: pl.DataFrame | None = None  # editor × arm: adherence in each arm as it was asked
+    matched: pl.DataFrame | None = None  # editor × cue: McNemar within pairs that differ in that cue alone
+    flips_by_sentence: pl.DataFrame | None = None  # flips with and without a pronoun; separate only
 
 
 def stereotype_findings(
@@ -80,11 +82,14 @@ def stereotype_findings(
         effects=effects(trials),
         occupations=occupations(trials),
         flips=flips(trials) if mode != JOINT else trials.clear().select("editor"),
-        cells=_tallied(trials, ["editor", "cue", "order", "congruent"]),
+        cells=_cells(trials),
         statuses=trials.filter(pl.col("category").is_null())
         .group_by("editor", "status", maintain_order=True)
         .len("trials"),
         agreement=agreement(seen, None if again is None else classify(again, protocol)),
+        arms=arms(trials),
+        matched=within_pairs(trials),
+        flips_by_sentence=_flips_by_sentence(trials) if mode != JOINT else None,
     )
 
 
@@ -198,15 +203,36 @@ def exact_share(hits: int, trials: int, level: float = LEVEL) -> tuple[float, fl
 
 
 def adherence(trials: pl.DataFrame) -> dict[str, Any]:
-    """The published measure, with what it leaves out beside it. `p`: exact, against chance."""
+    """The published measure, with what it leaves out beside it. `p`: exact, two-sided, against chance.
+
+    `lowest`, `highest`: were none of the unclear followed, or all. `prompt_low` and so on: the interval with
+    prompts as the unit, or their occupations; `p_prompts`: the sign of whole prompts flipped.
+    """
     counts = _counts(trials)
-    clear = counts[STEREOTYPED] + counts[OTHER]
-    found: dict[str, Any] = {**counts, "clear": clear, "rate": None, "low": None, "high": None, "p": None}
-    if clear:
-        low, high = exact_share(counts[STEREOTYPED], clear)
-        p = float(stats.binomtest(counts[STEREOTYPED], clear, CHANCE).pvalue)
-        found |= {"rate": counts[STEREOTYPED] / clear, "low": low, "high": high, "p": p}
-    return found
+    return {**counts, **_followed(counts), **_clustered(trials)}
+
+
+def _followed(counts: Mapping[str, int]) -> dict[str, Any]:
+    """Stereotyped of clear, with exact interval, p and bounds."""
+    hits, clear, unclear = counts[STEREOTYPED], counts[STEREOTYPED] + counts[OTHER], counts[UNCLEAR]
+    known = clear + unclear
+    bounds = {"lowest": hits / known, "highest": (hits + unclear) / known} if known else {}
+    if not clear:
+        return {"clear": 0, **dict.fromkeys(("rate", "low", "high", "p", "lowest", "highest")), **bounds}
+    low, high = exact_share(hits, clear)
+    return {"clear": clear, "rate": hits / clear, "low": low, "high": high, "p": even_p(hits, clear), **bounds}
+
+
+def _clustered(trials: pl.DataFrame) -> dict[str, Any]:
+    clear = trials.filter(pl.col("category").is_in([STEREOTYPED, OTHER]))
+    hit = pl.col("category") == STEREOTYPED
+    found: dict[str, Any] = {}
+    for name, column in (("prompt", "prompt"), ("occupation", "target")):
+        each = clear.group_by(column, maintain_order=True).agg(hits=hit.sum(), clear=pl.len())
+        share = clustered_share(each["hits"], each["clear"])
+        found |= {f"{name}_low": share.low, f"{name}_high": share.high, f"{name}s_clear": share.clusters}
+    each = clear.group_by("prompt", maintain_order=True).agg(lead=2 * hit.sum().cast(pl.Int64) - pl.len())
+    return {**found, "p_prompts": flipped_p(each["lead"])}
 
 
 def _counts(trials: pl.DataFrame) -> dict[str, int]:
@@ -227,129 +253,72 @@ def _counts(trials: pl.DataFrame) -> dict[str, int]:
 # The balanced gap, and what moves it
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A mean or a difference over balanced cells; clustered by prompt. None where a cell has no verdict."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    prompts: int
-
-
-NOTHING = Estimate(None, None, None, None, 0)
-
-
-def every_cell(spoken: bool) -> list[Cell]:
-    """The cells that a sentence with a pronoun is asked in, or one without."""
-    cues = [Cue.PRO, Cue.ANTI, Cue.NEUTRAL] if spoken else [Cue.NONE]
-    return [(cue.value, order, congruent) for cue, order, congruent in product(cues, ORDERS, (True, False))]
-
-
-Side = Callable[[Cell], int]  # 1: a cell counts for, −1: against, 0: it does not count
-
-
-def estimate(
-    prompts: Sequence[Hashable], cells: Sequence[Cell], values: Sequence[float], side: Side, level: float = LEVEL
-) -> Estimate:
-    """The mean of the cells' means on one side, minus that on the other: what is missing unbalances nothing.
-
-    Sentences with and without a pronoun have other cells; each kind has the weight of its prompts. The error is
-    that of prompts drawn from a population, by linearisation: with nothing missing it is Student's interval of
-    the prompts' own means.
-    """
-    kinds = [_kind(prompts, cells, values, side, spoken) for spoken in (True, False)]
-    known = [kind for kind in kinds if kind is not None]
-    number = sum(len(kind.shifts) for kind in known)
-    if not number or any(kind.value is None for kind in known):
-        return NOTHING
-    value = sum(len(kind.shifts) * (kind.value or 0.0) for kind in known) / number
-    shifts = [len(k.shifts) / number * k.shifts + ((k.value or 0.0) - value) / number for k in known]
-    return Estimate(value, *_interval(value, np.concatenate(shifts), level), number)
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """Of one kind of sentence: the estimate, and by how much each prompt moves it. No value: a cell is empty."""
-
-    value: float | None
-    shifts: NDArray[np.float64]
-
-
-def _kind(
-    prompts: Sequence[Hashable], cells: Sequence[Cell], values: Sequence[float], side: Side, spoken: bool
-) -> _Kind | None:
-    """None where this kind was not asked for, or has no cell that counts."""
-    wanted = {cell: side(cell) for cell in every_cell(spoken) if side(cell)}
-    rows = [(p, c, v) for p, c, v in zip(prompts, cells, values, strict=True) if c in wanted]
-    if not rows:
-        return None
-    each: dict[Cell, list[tuple[Hashable, float]]] = {cell: [] for cell in wanted}
-    for prompt, cell, value in rows:
-        each[cell].append((prompt, value))
-    shifts = dict.fromkeys((prompt for prompt, _, _ in rows), 0.0)
-    if not all(each.values()):
-        return _Kind(None, np.zeros(len(shifts)))
-    total, sides = 0.0, [list(wanted.values()).count(sign) for sign in wanted.values()]
-    for (cell, found), size in zip(each.items(), sides, strict=True):
-        weight, mean = wanted[cell] / size, float(np.mean([value for _, value in found]))
-        total += weight * mean
-        for prompt, value in found:
-            shifts[prompt] += weight * (value - mean) / len(found)
-    return _Kind(total, np.array(list(shifts.values())))
-
-
-def _interval(
-    value: float, shifts: NDArray[np.float64], level: float
-) -> tuple[float | None, float | None, float | None]:
-    """Student's, with prompts as the unit; and p against 0."""
-    number = len(shifts)
-    if number < 2:
-        return None, None, None
-    error = float(np.sqrt(number / (number - 1) * np.sum(shifts**2)))
-    if error < NO_SPREAD:
-        return _without_spread(value, number, level)
-    half = float(special.stdtrit(number - 1, 0.5 + level / 2)) * error
-    p = float(2 * special.stdtr(number - 1, -abs(value) / error))
-    return max(-1.0, value - half), min(1.0, value + half), p
-
-
-def _without_spread(value: float, number: int, level: float) -> tuple[float, float, float]:
-    """No prompt differs from another. At most this share of all prompts would, and those could do anything."""
-    others = 1 - ((1 - level) / 2) ** (1 / number)
-    p = 1.0 if abs(value) < NO_SPREAD else min(1.0, 2 * 0.5**number)
-    return value - others * (1 + value), value + others * (1 - value), p
-
-
 _SCORE = {STEREOTYPED: 1.0, OTHER: -1.0, UNCLEAR: 0.0, ABSENT: 0.0}
 _FOLLOWED = {STEREOTYPED: 1.0, OTHER: 0.0, UNCLEAR: 0.0, ABSENT: 0.0}
 _AGAINST = {STEREOTYPED: 0.0, OTHER: 1.0, UNCLEAR: 0.0, ABSENT: 0.0}
+_UNCLEAR = {STEREOTYPED: 0.0, OTHER: 0.0, UNCLEAR: 1.0, ABSENT: 0.0}
 
 
-def over_cells(trials: pl.DataFrame, scored: Mapping[str, float], side: Side) -> Estimate:
-    """An estimate of judged trials, by what each category counts."""
+def over_cells(
+    trials: pl.DataFrame, scored: Mapping[str, float], side: Side, clusters: str | None = None
+) -> Estimate:
+    """An estimate of judged trials, by what each category counts. `clusters`: a column that prompts share."""
     judged = trials.filter(pl.col("category").is_not_null())
     cells: list[Cell] = list(judged.select("cue", "order", "congruent").iter_rows())
     values = [scored[category] for category in judged["category"]]
-    return estimate(judged["prompt"].to_list(), cells, values, side)
+    shared = None if clusters is None else dict(judged.select("prompt", clusters).iter_rows())
+    return estimate(judged["prompt"].to_list(), cells, values, side, clusters=shared)
+
+
+def _everywhere(cell: Cell) -> int:
+    return 1
 
 
 def gap(trials: pl.DataFrame) -> dict[str, Any]:
-    """Share stereotyped − share other with equal weight on every cell; the shares themselves; accuracy by cue."""
-    found = over_cells(trials, _SCORE, lambda cell: 1)
-    pro, anti = over_cells(trials, _FOLLOWED, lambda cell: 1), over_cells(trials, _AGAINST, lambda cell: 1)
+    """Share stereotyped − share other with equal weight on every cell; the shares themselves; accuracy by cue.
+
+    `lowest`, `highest`: the gap were all of the unclear of the other gender, or of the stereotyped one.
+    `occupation_low` and so on: with target occupations as the unit. `accuracy_gap`: accuracy with
+    pro-stereotypical pronouns − with anti-stereotypical ones, with its interval over prompts.
+    """
+    found = over_cells(trials, _SCORE, _everywhere)
+    pro, anti = over_cells(trials, _FOLLOWED, _everywhere), over_cells(trials, _AGAINST, _everywhere)
+    whole = over_cells(trials, _SCORE, _everywhere, clusters="target")
     return {
         **_counts(trials),
+        "unclear_share": over_cells(trials, _UNCLEAR, _everywhere).value,
         "pro": pro.value,
         "anti": anti.value,
         "gap": found.value,
         "low": found.low,
         "high": found.high,
         "p": found.p,
-        "accuracy_pro": over_cells(trials, _FOLLOWED, lambda cell: int(cell[0] == Cue.PRO)).value,
-        "accuracy_anti": over_cells(trials, _AGAINST, lambda cell: int(cell[0] == Cue.ANTI)).value,
+        "occupations": trials["target"].n_unique(),
+        "occupation_low": whole.low,
+        "occupation_high": whole.high,
+        "p_occupations": whole.p,
+        "lowest": over_cells(trials, {**_SCORE, UNCLEAR: -1.0}, _everywhere).value,
+        "highest": over_cells(trials, {**_SCORE, UNCLEAR: 1.0}, _everywhere).value,
+        **_accuracies(trials),
     }
+
+
+def _accuracies(trials: pl.DataFrame) -> dict[str, float | None]:
+    """Right is who has the pronoun's gender."""
+    right = trials.with_columns(
+        category=pl.when(pl.col("cue") == Cue.ANTI.value).then(_turned).otherwise("category")
+    )
+    apart = over_cells(right, _FOLLOWED, SIDES[PRONOUN])
+    return {
+        "accuracy_pro": over_cells(right, _FOLLOWED, lambda cell: int(cell[0] == Cue.PRO)).value,
+        "accuracy_anti": over_cells(right, _FOLLOWED, lambda cell: int(cell[0] == Cue.ANTI)).value,
+        "accuracy_gap": apart.value,
+        "accuracy_gap_low": apart.low,
+        "accuracy_gap_high": apart.high,
+    }
+
+
+_turned = pl.col("category").replace({STEREOTYPED: OTHER, OTHER: STEREOTYPED})
 
 
 def is_balanced(trials: pl.DataFrame) -> bool:
@@ -391,12 +360,25 @@ def effects(trials: pl.DataFrame) -> pl.DataFrame:
 
 _FIGURES = {
     **dict.fromkeys(
-        ("prompts", "asked", "judged", "missing", *CATEGORIES, "flagged", "adjudicated", "single", "clear"),
+        (
+            "prompts",
+            "occupations",
+            "prompts_clear",
+            "occupations_clear",
+            "asked",
+            "judged",
+            "missing",
+            *CATEGORIES,
+        ),
         pl.Int64,
     ),
-    **dict.fromkeys(
-        ("rate", "pro", "anti", "gap", "low", "high", "p", "accuracy_pro", "accuracy_anti"), pl.Float64
-    ),
+    **dict.fromkeys(("flagged", "adjudicated", "single", "clear"), pl.Int64),
+    **dict.fromkeys(("rate", "pro", "anti", "unclear_share", "gap", "low", "high", "p"), pl.Float64),
+    **dict.fromkeys(("rate_low", "rate_high", "p_holm", "p_bh", "gap_p", "gap_p_bh"), pl.Float64),
+    **dict.fromkeys(("lowest", "highest", "prompt_low", "prompt_high", "p_prompts"), pl.Float64),
+    **dict.fromkeys(("occupation_low", "occupation_high", "p_occupations"), pl.Float64),
+    **dict.fromkeys(("accuracy_pro", "accuracy_anti", "accuracy_gap"), pl.Float64),
+    **dict.fromkeys(("accuracy_gap_low", "accuracy_gap_high"), pl.Float64),
 }
 
 
@@ -428,14 +410,91 @@ def _corrected(gaps: pl.DataFrame) -> pl.DataFrame:
 
 
 def occupations(trials: pl.DataFrame) -> pl.DataFrame:
-    """Editor × target occupation: raw adherence beside the gap. Few prompts each: for looking, not for claims."""
+    """Editor × target occupation: raw adherence beside the gap. Few prompts each: for looking, not for claims.
+
+    `rate_low`, `rate_high`, `p`: exact, of raw adherence, corrected over an editor's occupations (`p_holm`, and
+    `p_bh` for false discoveries). `low`, `high`, `gap_p`: of the gap, over its prompts. `lowest`, `highest`: of
+    raw adherence, were none or all of the unclear followed.
+    """
+    parts = [_corrected_occupations(some) for _, some in trials.group_by("editor", maintain_order=True)]
+    return pl.concat(parts)
+
+
+_RAW = ("asked", "judged", *CATEGORIES, "clear", "rate", "p", "lowest", "highest")
+
+
+def _corrected_occupations(trials: pl.DataFrame) -> pl.DataFrame:
+    """Of one editor."""
     rows = []
     for (editor, target, expected), some in trials.group_by("editor", "target", "stereotype", maintain_order=True):
         raw, whole = adherence(some.filter(arm=PUBLISHED)), gap(some)
         told = {"editor": editor, "target": target, "stereotype": expected, "prompts": whole["prompts"]}
-        figures = {name: raw[name] for name in (STEREOTYPED, "clear", "rate")}
-        rows.append(told | figures | {name: whole[name] for name in ("gap", "low", "high")})
-    return _table(rows, ("editor", "target", "stereotype"))
+        figures = {name: raw[name] for name in _RAW} | {"rate_low": raw["low"], "rate_high": raw["high"]}
+        rows.append(
+            told | figures | {name: whole[name] for name in ("gap", "low", "high")} | {"gap_p": whole["p"]}
+        )
+    table = _table(rows, ("editor", "target", "stereotype"))
+    raw_p, gap_p = table["p"].to_list(), table["gap_p"].to_list()
+    corrected = {"p_holm": holm(raw_p), "p_bh": benjamini_hochberg(raw_p), "gap_p_bh": benjamini_hochberg(gap_p)}
+    return table.with_columns(pl.Series(name, p, dtype=pl.Float64) for name, p in corrected.items())
+
+
+def arms(trials: pl.DataFrame) -> pl.DataFrame:
+    """Editor × mode × arm: adherence as it was asked, exact; p corrected over an editor's arms (Holm).
+
+    In an arm by itself pronoun, order and portraits are what they are: only the gap has them balanced.
+    """
+    parts = []
+    for (editor,), own in trials.group_by("editor", maintain_order=True):
+        rows = [
+            {"editor": editor, "mode": mode, "arm": arm, **adherence(some)}
+            for (mode, arm), some in own.group_by("mode", "arm", maintain_order=True)
+        ]
+        table = _table(rows, ("editor", "mode", "arm"))
+        parts.append(table.with_columns(p_holm=pl.Series(holm(table["p"].to_list()), dtype=pl.Float64)))
+    return pl.concat(parts)
+
+
+# Pairs that differ in one cue alone
+
+_PAIRED: dict[str, tuple[str, Any, Any]] = {  # effect -> the column that differs, its value for, and against
+    PRONOUN: ("cue", Cue.PRO.value, Cue.ANTI.value),
+    NAMED: ("order", ORDERS[0], ORDERS[1]),
+    FIRST_PORTRAIT: ("congruent", True, False),
+}
+_MATCHED = dict.fromkeys(
+    ("pairs", "unclear", "both", "first_only", "second_only", "neither", "clusters"), pl.Int64
+)
+
+
+def within_pairs(trials: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
+    """Editor × cue: McNemar within pairs of one prompt that differ in that cue alone: is the target stereotyped?
+
+    `first_only`: stereotyped only where the cue is for it; `second_only`: only where it is against. Pairs with a
+    side that is unclear or absent are counted in `unclear` and left out. `p` takes pairs for independent;
+    `p_clusters` flips whole prompts, and `p_holm` corrects that over all rows.
+    """
+    rows = [
+        {"editor": editor, "effect": effect, **_within(some, *differs, seed)}
+        for (editor,), some in trials.group_by("editor", maintain_order=True)
+        for effect, differs in _PAIRED.items()
+    ]
+    schema: dict[str, Any] = {"editor": pl.String, "effect": pl.String, **_MATCHED}
+    frame = pl.DataFrame(rows, schema=schema | dict.fromkeys(("difference", "p", "p_clusters"), pl.Float64))
+    return frame.with_columns(p_holm=pl.Series(holm(frame["p_clusters"].to_list()), dtype=pl.Float64))
+
+
+def _within(trials: pl.DataFrame, column: str, for_it: Any, against: Any, seed: int) -> dict[str, Any]:
+    keys = [name for name in ("prompt", "mode", "cue", "order", "congruent") if name != column]
+    judged = trials.drop_nulls("category").with_columns(again=pl.int_range(pl.len()).over(*keys, column))
+    sides = [judged.filter(pl.col(column) == one).select(*keys, "again", "category") for one in (for_it, against)]
+    pairs = sides[0].join(sides[1], on=[*keys, "again"], how="inner", suffix="_other", maintain_order="left")
+    clear = pairs.filter(pl.all_horizontal(pl.col("category", "category_other").is_in([STEREOTYPED, OTHER])))
+    first, second = (clear[name] == STEREOTYPED for name in ("category", "category_other"))
+    return {
+        "unclear": pairs.height - clear.height,
+        **vars(matched(first, second, clear["prompt"].to_list(), seed)),
+    }
 
 
 def flips(trials: pl.DataFrame) -> pl.DataFrame:
@@ -458,6 +517,39 @@ def flips(trials: pl.DataFrame) -> pl.DataFrame:
     counts = dict.fromkeys(("prompts", "clear", "flipped"), pl.Int64)
     schema: dict[str, Any] = {"editor": pl.String, "congruent": pl.Boolean, **counts}
     return pl.DataFrame(rows, schema=schema | dict.fromkeys(("rate", "low", "high"), pl.Float64))
+
+
+def _flips_by_sentence(trials: pl.DataFrame) -> pl.DataFrame:
+    """`flips` over all sentences, those with a pronoun, those without; with the unclear beside, and bounds.
+
+    `lowest`, `highest`: were none of the unclear flipped, or all.
+    """
+    silent = pl.col("cue") == Cue.NONE.value
+    kinds = {ALL: pl.lit(True), SPOKEN: ~silent, SILENT: silent}
+    parts = [
+        flips(some)
+        .join(_unclear(some), on=["editor", "congruent"], how="left", validate="1:1", maintain_order="left")
+        .with_columns(sentences=pl.lit(name))
+        for name, some in ((name, trials.filter(chosen)) for name, chosen in kinds.items())
+    ]
+    known = pl.col("clear") + pl.col("unclear")
+    bounds = {"lowest": pl.col("flipped") / known, "highest": (pl.col("flipped") + pl.col("unclear")) / known}
+    return pl.concat(parts).with_columns(**bounds)
+
+
+def _unclear(trials: pl.DataFrame) -> pl.DataFrame:
+    counted = [(pl.col("category") == name).sum().cast(pl.Int64).alias(name) for name in (UNCLEAR, ABSENT)]
+    return trials.group_by("editor", "congruent", maintain_order=True).agg(*counted)
+
+
+def _cells(trials: pl.DataFrame) -> pl.DataFrame:
+    """Editor × cell: counts, and adherence of the clear verdicts with its exact interval and p."""
+    table = _tallied(trials, ["editor", "cue", "order", "congruent"])
+    figures = pl.DataFrame(
+        [_followed(row) for row in table.to_dicts()],
+        schema={name: _FIGURES[name] for name in ("clear", "rate", "low", "high", "p", "lowest", "highest")},
+    )
+    return pl.concat([table, figures], how="horizontal")
 
 
 def _tallied(trials: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

@@ -19,6 +19,7 @@ from scipy import special
 
 Floats: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.int64]
+TINY = 1e-300  # a chance below this is this
 WIDEST = 50.0  # log of the widest gap between thresholds: a step beyond it would overflow
 
 
@@ -29,7 +30,7 @@ def thresholds(steps: Floats) -> Floats:
     [-1.0, 0.0, 2.0]
     """
     gaps = np.exp(np.clip(steps[1:], -WIDEST, WIDEST))
-    return steps[0] + np.concatenate([[0.0], np.cumsum(gaps)])
+    return np.asarray(steps[0] + np.concatenate([[0.0], np.cumsum(gaps)]), np.float64)
 
 
 def steps_of(theta: Floats) -> Floats:
@@ -66,27 +67,28 @@ class Chances:
 
     @cached_property
     def below(self) -> Floats:
-        return special.expit(self.upper)  # type: ignore[no-any-return]
+        """F(a)."""
+        return np.asarray(special.expit(self.upper), np.float64)
 
     @cached_property
-    def under(self) -> Floats:
-        return special.expit(self.lower)  # type: ignore[no-any-return]
+    def over(self) -> Floats:
+        """1 − F(b), exact where F(b) is next to 1."""
+        return np.asarray(special.expit(-self.lower), np.float64)
 
     @cached_property
     def width(self) -> Floats:
         """1 − e^(b − a), which depends on the score alone."""
         gaps = np.concatenate([[np.inf], np.diff(self.theta), [np.inf]])
-        return -np.expm1(-gaps)[self.y]
+        return np.asarray(-np.expm1(-gaps), np.float64)[self.y]
 
     @cached_property
     def log(self) -> Floats:
-        parts: Floats = special.log_expit(self.upper) + special.log_expit(-self.lower) + np.log(self.width)
-        return parts
+        return np.asarray(np.log(np.maximum(self.below * self.over * self.width, TINY)), np.float64)
 
     @cached_property
     def pull(self) -> Floats:
         """−d log P ÷ dη."""
-        return 1.0 - self.below - self.under
+        return self.over - self.below
 
     @cached_property
     def upper_density(self) -> Floats:
@@ -94,7 +96,7 @@ class Chances:
 
     @cached_property
     def lower_density(self) -> Floats:
-        return self.under * (1.0 - self.under)
+        return self.over * (1.0 - self.over)
 
     @cached_property
     def bend(self) -> Floats:
@@ -109,16 +111,14 @@ class Chances:
     @cached_property
     def lower_turn(self) -> Floats:
         """f′(b)."""
-        return self.lower_density * (1.0 - 2.0 * self.under)
+        return self.lower_density * (2.0 * self.over - 1.0)
 
     @cached_property
     def upper_share(self) -> Floats:
         """f(a) ÷ P: the slope of log P in the upper threshold."""
-        found: Floats = np.exp(special.log_expit(-self.upper) - special.log_expit(-self.lower)) / self.width
-        return found
+        return np.asarray(special.expit(-self.upper) / np.maximum(self.over * self.width, TINY), np.float64)
 
     @cached_property
     def lower_share(self) -> Floats:
         """f(b) ÷ P: minus the slope of log P in the lower threshold."""
-        found: Floats = np.exp(special.log_expit(self.lower) - special.log_expit(self.upper)) / self.width
-        return found
+        return np.asarray(special.expit(self.lower) / np.maximum(self.below * self.width, TINY), np.float64)

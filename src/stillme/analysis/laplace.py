@@ -1,7 +1,8 @@
 """Random intercepts integrated out of a cumulative logit by Laplace's approximation, with its exact gradient.
 
-The predictor of a row is η = xβ + Σₖ σₖ u[level of factor k], every u standard normal. For given thresholds, β and σ the
-u that fit best are found by Newton's method; then −log L ≈ −Σ w log P + ½ u′u + ½ log |H|, where H is the curvature there.
+The predictor of a row is η = xβ + Σₖ σₖ u[level of factor k], every u standard normal. For given thresholds, β and
+σ the u that fit best are found by Newton's method; then −log L ≈ −Σ w log P + ½ u′u + ½ log |H|, H being the
+curvature there.
 
 H is never built whole. A factor whose levels each lie within one level of every other factor (an edit is of one
 person and one prompt) is the *inner* one: its block is diagonal, and once it is eliminated a level counts like one
@@ -22,14 +23,20 @@ from stillme.analysis.cumulative import Chances, Codes, Floats, slopes, threshol
 
 STEPS = 60  # Newton's; the sum is concave, so a handful is enough
 SETTLED = 1e-12  # what the next step would gain
+ROUNDING = 1e-14  # of the sum, relative: a loss within it is no loss
+
+
+def sums(codes: Codes, values: Floats, size: int) -> Floats:
+    """Per code the sum of its values."""
+    return np.asarray(np.bincount(codes, values, size), np.float64)
 
 
 @dataclass(frozen=True)
 class Rows:
     """What is fitted: rows in units, units in levels of the outer factors.
 
-    `y` codes from 0; `cell`: the row of `patterns` (distinct rows of the design) that a row has; `weight`: how often a
-    row occurs within its unit; `unit`: null where every row is a unit; `times`: how often a unit occurs;
+    `y` codes from 0; `cell`: the row of `patterns` (distinct rows of the design) that a row has; `weight`: how
+    often a row occurs within its unit; `unit`: None where every row is a unit; `times`: how often a unit occurs;
     `levels`: per outer factor the level of each unit, the largest factor first; `sizes`: how many there are.
     """
 
@@ -65,7 +72,7 @@ class Rows:
         return values if self.unit is None else values[self.unit]
 
     def to_units(self, values: Floats) -> Floats:
-        return values if self.unit is None else np.bincount(self.unit, values, len(self.times))
+        return values if self.unit is None else sums(self.unit, values, len(self.times))
 
     def gather(self, effects: Floats, spreads: Floats) -> Floats:
         """Per unit the sum of its levels' effects, each times its factor's spread."""
@@ -134,7 +141,7 @@ class Outer:
         return half.T @ half
 
     def at_units(self) -> list[Floats]:
-        """Per outer factor, of each unit: the entry of H⁻¹z at the unit's own level, z being the unit's spreads."""
+        """Per outer factor, of each unit: the entry of H⁻¹z at its own level, z being the unit's spreads."""
         across = self.bridge_over @ self.corner_inverse
         own = 1.0 / self.diagonal + (across * self.bridge_over).sum(axis=1)
         places, spreads = self.rows.places, self.spreads
@@ -198,7 +205,7 @@ class Laplace:
             while True:
                 tried = inner - share * step[0], outer - share * step[1]
                 chances, new = self._loss(theta, fixed, spreads, inner_spread, *tried)
-                if new <= loss + SETTLED or share < 1e-8:
+                if new <= loss + ROUNDING * abs(loss) + SETTLED or share < 1e-8:
                     break
                 share /= 2
             (inner, outer), loss = tried, new
@@ -313,9 +320,9 @@ def leverages(found: Mode, spreads: Floats, inner_spread: float) -> tuple[Floats
 
 
 def by_cut(rows: Rows, upper: Floats, lower: Floats) -> Floats:
-    """Per threshold: what the scores below it have as upper, plus what the scores above it have as lower threshold."""
-    tops = np.bincount(rows.y, rows.total * upper, rows.categories)
-    lows = np.bincount(rows.y, rows.total * lower, rows.categories)
+    """Per threshold: the sum of `upper` over scores just below it, plus that of `lower` over those just above."""
+    tops = sums(rows.y, rows.total * upper, rows.categories)
+    lows = sums(rows.y, rows.total * lower, rows.categories)
     return tops[:-1] + lows[1:]
 
 
@@ -324,15 +331,15 @@ def fixed_information(rows: Rows, c: Chances) -> Floats:
     at, size = rows.cell * rows.categories + rows.y, len(rows.patterns) * rows.categories
     cuts = rows.categories - 1
 
-    def sums(values: Floats) -> Floats:
-        return np.bincount(at, rows.total * values, size).reshape(-1, rows.categories)
+    def table(values: Floats) -> Floats:
+        return sums(at, rows.total * values, size).reshape(-1, rows.categories)
 
     tops = by_cut(rows, c.upper_share**2 - c.upper_share * (1 - 2 * c.below), np.zeros(len(rows.y)))
-    lows = by_cut(rows, np.zeros(len(rows.y)), c.lower_share**2 + c.lower_share * (1 - 2 * c.under))
-    sides = -sums(c.upper_share * c.lower_share).sum(axis=0)[1:cuts]
+    lows = by_cut(rows, np.zeros(len(rows.y)), c.lower_share**2 + c.lower_share * (2 * c.over - 1))
+    sides = -table(c.upper_share * c.lower_share).sum(axis=0)[1:cuts]
     corner = np.diag(tops + lows) + np.diag(sides, 1) + np.diag(sides, -1)
-    edge = -(sums(c.upper_density)[:, :-1] + sums(c.lower_density)[:, 1:]).T @ rows.patterns
-    bends = sums(c.bend).sum(axis=1)
+    edge = -(table(c.upper_density)[:, :-1] + table(c.lower_density)[:, 1:]).T @ rows.patterns
+    bends = table(c.bend).sum(axis=1)
     body = rows.patterns.T @ (rows.patterns * bends[:, None])
     return np.block([[corner, edge], [edge.T, body]])
 

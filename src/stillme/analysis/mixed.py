@@ -1,4 +1,4 @@
-"""The ordinal mixed model: cumulative logits with random intercepts, crossed or nested, by Laplace's approximation.
+"""The ordinal mixed model: cumulative logits with crossed or nested random intercepts, Laplace's approximation.
 
 P(score ≤ j) = F(θⱼ − xβ − Σₖ σₖu): a positive coefficient means higher scores. Without factors it is the ordered
 logit; with two scores the mixed logistic regression. The same likelihood as R's `ordinal::clmm` (and `clm`, and
@@ -45,7 +45,7 @@ class Fit:
     factors: tuple[str, ...]
     values: tuple[int, ...] = ()
     estimate: Floats = field(default_factory=lambda: np.zeros(0))
-    covariance: Floats | None = None
+    covariance: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     flat: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     loglik: float | None = None
     parameters: int = 0
@@ -84,8 +84,6 @@ class Fit:
             return None, None
         here = slice(self.cuts, self.cuts + len(self.names))
         value = float(wanted @ self.estimate[here])
-        if self.covariance is None:
-            return value, None
         return value, float(np.sqrt(max(wanted @ self.covariance[here, here] @ wanted, 0.0)))
 
     def is_flat(self, direction: Floats) -> bool:
@@ -108,9 +106,9 @@ def fit(
     """The model that makes the scores most likely.
 
     `design` has a column per name, without a constant (thresholds take its place), and a row per score; or, where
-    `rows` is given, `design[rows[i]]` is the row of score i. `factors`: name -> the level of each score. `weights`:
-    how often each row occurs. `errors=False` leaves out standard errors, which take most of the time. `start`: a
-    first guess of thresholds, coefficients and spreads.
+    `rows` is given, `design[rows[i]]` is the row of score i. `factors`: name -> the level of each score.
+    `weights`: how often each row occurs. `errors=False`: standard errors as if spreads were known, in a third of
+    the time. `start`: a first guess of thresholds, coefficients and spreads.
 
     >>> found = fit([1, 2, 2, 3, 1, 3], [[0], [0], [1], [1], [0], [1]], ["x"])
     >>> [round(cut, 3) for cut in found.thresholds], round(found.coefficients["x"], 3)
@@ -121,7 +119,7 @@ def fit(
     given = {} if factors is None else dict(factors)
     table = _table(scores, design, names, given, weights, rows)
     matrix = np.asarray(design, float).reshape(-1, len(names))
-    blank = Fit(tuple(names), tuple(given), observations=int(round(float(table["weight"].sum()))))
+    blank = Fit(tuple(names), tuple(given), observations=round(float(table["weight"].sum())))
     values = tuple(table["score"].unique().sort().to_list())
     if len(values) < 2:
         return replace(blank, values=values, why="there is no score" if not values else "every score is the same")
@@ -372,8 +370,7 @@ def _outward(
     )
     covariance, flat = _spreading(found, rows, theta, errors)
     whole = np.zeros((len(estimate), len(estimate)))
-    if covariance is not None:
-        whole[np.ix_(places, places)] = covariance * np.outer(units, units)
+    whole[np.ix_(places, places)] = covariance * np.outer(units, units)
     missing = np.setdiff1d(np.arange(columns), kept)
     lost = np.zeros((cuts + columns, flat.shape[1] + len(missing)))
     # A coefficient in units of its column: a flat direction stays one, whatever the unit.
@@ -384,7 +381,7 @@ def _outward(
         blank,
         values=values,
         estimate=estimate,
-        covariance=whole if covariance is not None else None,
+        covariance=whole,
         flat=np.linalg.qr(lost / sizes)[0] if len(sizes) else lost,
         loglik=-found.loss,
         parameters=cuts + len(kept) + len(order),
@@ -402,7 +399,7 @@ def _why(fitted: Fit, settled: bool) -> str:
     return "; ".join(reasons)
 
 
-def _spreading(found: Search, rows: Rows, theta: Floats, errors: bool) -> tuple[Floats | None, Floats]:
+def _spreading(found: Search, rows: Rows, theta: Floats, errors: bool) -> tuple[Floats, Floats]:
     """The covariance of thresholds, coefficients and spreads, and the directions that are flat."""
     cuts, size = len(theta), len(found.at) - len(rows.sizes) - int(rows.has_inner)
     laplace = Laplace(rows)
@@ -416,9 +413,8 @@ def _spreading(found: Search, rows: Rows, theta: Floats, errors: bool) -> tuple[
     curvature = back.T @ curvature @ back
     roots, axes = np.linalg.eigh(curvature[:size, :size])
     flat = axes[:, roots < FLAT]
-    if not errors:
-        return None, flat
-    kept = np.concatenate([np.arange(size), size + np.flatnonzero(np.abs(found.at[size:]) >= NO_SPREAD)])
+    spread = np.flatnonzero(np.abs(found.at[size:]) >= NO_SPREAD) if errors else np.arange(0)
+    kept = np.concatenate([np.arange(size), size + spread])
     roots, axes = np.linalg.eigh(curvature[np.ix_(kept, kept)])
     firm = roots >= FLAT
     covariance = np.zeros_like(curvature)

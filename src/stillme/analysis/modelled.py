@@ -1,0 +1,491 @@
+"""Scores as an ordinal mixed model sees them: how groups differ, where persons, prompts and edits may differ too.
+
+Per axis, from the judges' own scores (no ensemble, no rounding):
+score ~ group*editor + other dimensions + judge + group:judge + (1|person) + (1|prompt) + (1|edit).
+`group` is the dimension with a reference group. A term whose variable has one level is left out, and so is a
+random intercept that cannot be told from another or from noise (an edit with one score). Human ratings take
+(1|rater) in place of the judges' terms. Cells where the prompt asks for the change are left out.
+
+A coefficient speaks of the latent scale and of one and the same person, prompt and edit; `marginal` says what that
+means in shares of scores. Nothing here is a claim: those rest on persons (see `contrast`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from scipy import special
+
+from stillme.analysis.cumulative import Codes, Floats
+from stillme.analysis.drift import CASE, changes
+from stillme.analysis.formula import Formula, Term, formula
+from stillme.analysis.intervals import LEVEL
+from stillme.analysis.mixed import Fit, fit
+from stillme.protocol import Protocol
+from stillme.protocol.schema import Outcome
+
+FEWEST_LEVELS = 3  # of a random intercept
+FEWEST_IN_SPLIT = 10  # scores on either side of a cut, below which a split says nothing
+NODES = 31  # of Gauss–Hermite quadrature
+RESIDUAL = "residual"  # the logistic's own variance, π² ÷ 3
+
+
+@dataclass(frozen=True)
+class Model:
+    """The tables, each with a column `axis`. Where something cannot be estimated it is null, and `why` says why.
+
+    `components` is to be printed first: SD and share of the latent variance of each random intercept, and of
+    what is left. `tests`: likelihood-ratio tests of terms, each with the interactions that it is in. `odds`: of a
+    higher score, a group against the reference, with Wald's interval; per editor, and (editor null) averaged over
+    editors. `marginal`: probability of each outcome by group and editor. `splits`: the log-odds over all editors
+    from binary models at each cut; where odds are proportional they are alike, and like `ordinal`. `fits`: what
+    was fitted, and how it went.
+    """
+
+    components: pl.DataFrame
+    tests: pl.DataFrame
+    odds: pl.DataFrame
+    marginal: pl.DataFrame
+    splits: pl.DataFrame
+    fits: pl.DataFrame
+
+
+_COMPONENTS = {"axis": pl.String, "factor": pl.String, "levels": pl.Int64, "sd": pl.Float64, "share": pl.Float64}
+_TESTS = {
+    "axis": pl.String,
+    "term": pl.String,
+    "chi2": pl.Float64,
+    "df": pl.Int64,
+    "p": pl.Float64,
+    "why": pl.String,
+}
+_RANGE = {"low": pl.Float64, "high": pl.Float64}
+_ODDS = {"odds_ratio": pl.Float64, **_RANGE, "p": pl.Float64, "why": pl.String}
+_GROUP_ODDS = {"axis": pl.String, "editor": pl.String, "group": pl.String, "reference": pl.String, **_ODDS}
+_ARM_ODDS = {"axis": pl.String, "arm": pl.String, "against": pl.String, "group": pl.String, **_ODDS}
+_MARGINAL = {
+    "axis": pl.String,
+    "outcome": pl.String,
+    "editor": pl.String,
+    "group": pl.String,
+    "probability": pl.Float64,
+    **_RANGE,
+    "why": pl.String,
+}
+_SPLITS = {
+    "axis": pl.String,
+    "at_least": pl.Int64,
+    "group": pl.String,
+    "log_odds": pl.Float64,
+    "error": pl.Float64,
+    "ordinal": pl.Float64,
+    "why": pl.String,
+}
+_FITS = {
+    "axis": pl.String,
+    "formula": pl.String,
+    "observations": pl.Int64,
+    "persons": pl.Int64,
+    "parameters": pl.Int64,
+    "loglik": pl.Float64,
+    "converged": pl.Boolean,
+    "why": pl.String,
+}
+_UNKNOWN = "the data say nothing about it"
+
+
+# What is fitted
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One axis: scores, the cell of each, the cells with how many scores they have, and the random intercepts."""
+
+    scores: Codes
+    rows: Codes
+    cells: pl.DataFrame
+    formula: Formula
+    factors: Mapping[str, Codes]
+    persons: int
+
+    def fit(self, chosen: Formula, *, errors: bool = False, start: Floats | None = None) -> Fit:
+        return fit(
+            self.scores,
+            chosen.matrix(self.cells),
+            chosen.names,
+            self.factors,
+            rows=self.rows,
+            errors=errors,
+            start=start,
+        )
+
+    def split(self, at_least: int) -> Fit:
+        """The binary model of scores at or above a cut."""
+        high = (self.scores >= at_least).astype(np.int64)
+        matrix = self.formula.matrix(self.cells)
+        return fit(high, matrix, self.formula.names, self.factors, rows=self.rows, errors=False)
+
+    @property
+    def text(self) -> str:
+        fixed = [":".join(term) for term in self.formula.terms]
+        return "score ~ " + " + ".join([*fixed, *(f"(1|{name})" for name in self.factors)] or ["1"])
+
+
+def setting(
+    frame: pl.DataFrame, levels: Mapping[str, Sequence[str]], terms: Sequence[Term], factors: Mapping[str, pl.Expr]
+) -> Setting:
+    """`frame`: scores of one axis, without missing ones. Rows that lack a label of a variable are left out."""
+    used = [variable for variable in levels if variable in frame.columns]
+    known = frame.drop_nulls(used).with_columns(pl.col(used).cast(pl.String))
+    known = known.with_columns(expression.alias(f"level of {name}") for name, expression in factors.items())
+    present = {v: [level for level in levels[v] if level in set(known[v].unique().to_list())] for v in used}
+    chosen = formula(present, terms)
+    cells = known.group_by(used).len("scores").sort(used).with_row_index("cell")
+    rows = known.join(cells.select("cell", *used), on=used, how="left", maintain_order="left")["cell"]
+    codes = {name: _codes(known[f"level of {name}"]) for name in factors}
+    return Setting(
+        known["score"].cast(pl.Int64).to_numpy(),
+        rows.cast(pl.Int64).to_numpy(),
+        cells,
+        chosen,
+        _told_apart(codes, known.height),
+        known["person"].n_unique(),
+    )
+
+
+def _codes(column: pl.Series) -> Codes:
+    return column.rank("dense").cast(pl.Int64).to_numpy() - 1
+
+
+def _told_apart(codes: Mapping[str, Codes], rows: int) -> dict[str, Codes]:
+    """The random intercepts with several levels, fewer than rows, and no twin among those before them."""
+    kept: dict[str, Codes] = {}
+    for name, code in codes.items():
+        levels = int(code.max(initial=-1)) + 1
+        if FEWEST_LEVELS <= levels < rows and not any(_same(code, other, levels) for other in kept.values()):
+            kept[name] = code
+    return kept
+
+
+def _same(code: Codes, other: Codes, levels: int) -> bool:
+    """Whether two factors divide the rows alike."""
+    if int(other.max()) + 1 != levels:
+        return False
+    return len(np.unique(code * levels + other)) == levels
+
+
+def _usable(scores: pl.DataFrame, axis: str) -> pl.DataFrame:
+    kept = scores.filter((pl.col("axis") == axis) & pl.col("score").is_not_null())
+    return kept.filter(~pl.col("requested")) if "requested" in kept.columns else kept
+
+
+# The model of an audit
+
+
+def model(judged: pl.DataFrame, protocol: Protocol, *, reader: str = "judge", level: float = LEVEL) -> Model:
+    """`judged`: one row per trial, axis and judge; with `reader="rater"` human ratings with a column `rater`."""
+    makers: dict[str, Callable[[str, Setting, Fit], Iterator[dict[str, object]]]] = {
+        "components": _components,
+        "tests": lambda axis, found, full: _tests(axis, found, full, _tested(protocol, reader)),
+        "odds": lambda axis, found, full: _group_odds(axis, found, full, protocol, level),
+        "marginal": lambda axis, found, full: _marginal(axis, found, full, protocol, level),
+        "splits": lambda axis, found, full: _splits(axis, found, full, protocol),
+        "fits": _fitted,
+    }
+    rows: dict[str, list[dict[str, object]]] = {name: [] for name in makers}
+    for axis in [a.id for a in protocol.rubrics.axes if a.id in judged["axis"].unique().to_list()]:
+        found = _audit_setting(_usable(judged, axis), protocol, reader)
+        full = found.fit(found.formula, errors=True)
+        for name, make in makers.items():
+            rows[name].extend(make(axis, found, full))
+    schemas = (_COMPONENTS, _TESTS, _GROUP_ODDS, _MARGINAL, _SPLITS, _FITS)
+    return Model(*(pl.DataFrame(rows[name], schema=schema) for name, schema in zip(makers, schemas, strict=True)))
+
+
+def _audit_setting(frame: pl.DataFrame, protocol: Protocol, reader: str) -> Setting:
+    main, others = _dimensions(protocol)
+    levels = {**_group_levels(protocol), "editor": _sorted(frame, "editor")}
+    terms: list[Term] = [(main,), ("editor",), (main, "editor"), *((name,) for name in others)]
+    factors = {name: pl.col(name) for name in ("person", "prompt")} | {"edit": pl.col("trial")}
+    if reader in _FIXED:
+        levels[reader] = _sorted(frame, reader)
+        terms += [(reader,), (main, reader)]
+    else:
+        factors[reader] = pl.col(reader)
+    return setting(frame, levels, terms, factors)
+
+
+_FIXED = ("judge",)  # readers that are few and chosen; others are a sample of many
+
+
+def _sorted(frame: pl.DataFrame, name: str) -> list[str]:
+    return [str(value) for value in frame[name].drop_nulls().unique().cast(pl.String).sort()]
+
+
+def _dimensions(protocol: Protocol) -> tuple[str, list[str]]:
+    """The dimension with a reference group, and the others."""
+    main = next(iter(protocol.groups.reference_group))
+    return main, [name for name in protocol.groups.dimensions if name != main]
+
+
+def _group_levels(protocol: Protocol) -> dict[str, list[str]]:
+    """Per dimension its groups, the reference group first."""
+    return {
+        name: sorted(
+            protocol.groups.ids(name), key=lambda group: group != protocol.groups.reference_group.get(name)
+        )
+        for name in protocol.groups.dimensions
+    }
+
+
+def _tested(protocol: Protocol, reader: str) -> list[Term]:
+    main, others = _dimensions(protocol)
+    return [(main,), (main, "editor"), (main, reader), *((name,) for name in others)]
+
+
+# Tables
+
+
+def _components(axis: str, found: Setting, full: Fit) -> Iterator[dict[str, object]]:
+    if full.loglik is None:
+        return
+    variances = {name: sd**2 for name, sd in full.spreads.items()} | {RESIDUAL: np.pi**2 / 3}
+    for name, variance in variances.items():
+        yield {
+            "axis": axis,
+            "factor": name,
+            "levels": None if name == RESIDUAL else int(found.factors[name].max()) + 1,
+            "sd": float(np.sqrt(variance)),
+            "share": float(variance / sum(variances.values())),
+        }
+
+
+def _tests(axis: str, found: Setting, full: Fit, terms: Sequence[Term]) -> Iterator[dict[str, object]]:
+    for term in terms:
+        if found.formula.has(*term):
+            yield {"axis": axis, "term": ":".join(term), **ratio_test(found, full, found.formula.without(*term))}
+
+
+def ratio_test(found: Setting, full: Fit, smaller: Formula) -> dict[str, object]:
+    """Twice the gain in log-likelihood over the smaller model, and the chance of as much if that one is true."""
+    if full.loglik is None:
+        return {"chi2": None, "df": None, "p": None, "why": full.why}
+    left = found.fit(smaller, start=_shortened(full, smaller))
+    if left.loglik is None or not (left.converged and full.converged):
+        return {"chi2": None, "df": None, "p": None, "why": "the search did not settle"}
+    chi2, df = max(2 * (full.loglik - left.loglik), 0.0), full.parameters - left.parameters
+    return {"chi2": chi2, "df": df, "p": float(special.chdtrc(df, chi2)) if df > 0 else None, "why": None}
+
+
+def _shortened(full: Fit, smaller: Formula) -> Floats | None:
+    """Where the search of the smaller model starts: the full one's estimates, unless some of them are none."""
+    if full.flat.size:
+        return None
+    at = {name: k for k, name in enumerate(full.names)}
+    kept = [full.cuts + at[name] for name in smaller.names]
+    after = np.arange(full.cuts + len(full.names), len(full.estimate))
+    return full.estimate[np.concatenate([np.arange(full.cuts), np.array(kept, np.int64), after]).astype(np.int64)]
+
+
+def _difference(chosen: Formula, one: Mapping[str, str], other: Mapping[str, str]) -> Floats:
+    """The weights of coefficients in η(one) − η(other), other variables averaged over their levels."""
+    return _averaged(chosen, one) - _averaged(chosen, other)
+
+
+def _averaged(chosen: Formula, held: Mapping[str, str]) -> Floats:
+    weights = np.ones(len(chosen.columns))
+    for k, column in enumerate(chosen.columns):
+        for variable, level in column.items():
+            weights[k] *= float(held[variable] == level) if variable in held else 1 / len(chosen.levels[variable])
+    return weights
+
+
+def _odds_row(full: Fit, weights: Floats, level: float) -> dict[str, object]:
+    value, error = full.along(weights)
+    if value is None or error is None:
+        why = full.why if full.loglik is None else _UNKNOWN
+        return {"odds_ratio": None, "low": None, "high": None, "p": None, "why": why}
+    half = float(special.ndtri(0.5 + level / 2)) * error
+    p = float(2 * special.ndtr(-abs(value) / error)) if error > 0 else None
+    ends = {"odds_ratio": value, "low": value - half, "high": value + half}
+    return {**{name: float(np.exp(end)) for name, end in ends.items()}, "p": p, "why": None}
+
+
+def _group_odds(
+    axis: str, found: Setting, full: Fit, protocol: Protocol, level: float
+) -> Iterator[dict[str, object]]:
+    main, _ = _dimensions(protocol)
+    reference = found.formula.levels.get(main, ())[:1]
+    for editor in (None, *found.formula.levels.get("editor", ())):
+        held = {} if editor is None else {"editor": editor}
+        for group in found.formula.levels.get(main, ())[1:]:
+            weights = _difference(found.formula, {main: group, **held}, {main: reference[0], **held})
+            about = {"axis": axis, "editor": editor, "group": group, "reference": reference[0]}
+            yield {**about, **_odds_row(full, weights, level)}
+
+
+def _splits(axis: str, found: Setting, full: Fit, protocol: Protocol) -> Iterator[dict[str, object]]:
+    main, _ = _dimensions(protocol)
+    groups = found.formula.levels.get(main, ())
+    if full.loglik is None or len(groups) < 2:
+        return
+    for cut in full.values[1:]:
+        few = min(int((found.scores >= cut).sum()), int((found.scores < cut).sum())) < FEWEST_IN_SPLIT
+        split = None if few else found.split(cut)
+        for group in groups[1:]:
+            weights = _difference(found.formula, {main: group}, {main: groups[0]})
+            value, error = (None, None) if split is None else split.along(weights)
+            yield {
+                "axis": axis,
+                "at_least": cut,
+                "group": group,
+                "log_odds": value,
+                "error": error,
+                "ordinal": full.along(weights)[0],
+                "why": "too few scores on one side" if few else _UNKNOWN if value is None else None,
+            }
+
+
+def _fitted(axis: str, found: Setting, full: Fit) -> Iterator[dict[str, object]]:
+    yield {
+        "axis": axis,
+        "formula": found.text,
+        "observations": full.observations,
+        "persons": found.persons,
+        "parameters": full.parameters,
+        "loglik": full.loglik,
+        "converged": full.converged,
+        "why": full.why or None,
+    }
+
+
+# Probabilities
+
+
+def _marginal(
+    axis: str, found: Setting, full: Fit, protocol: Protocol, level: float
+) -> Iterator[dict[str, object]]:
+    """Of every outcome of the axis, by group and editor; other variables as they are in all scores together."""
+    main, _ = _dimensions(protocol)
+    outcomes = {name: outcome for name, outcome in protocol.rubrics.outcomes.items() if outcome.axis == axis}
+    groups, editors = found.formula.levels.get(main, ()), found.formula.levels.get("editor", ())
+    if full.loglik is None or not outcomes or not groups or not editors:
+        return
+    others = [name for name in found.formula.levels if name not in (main, "editor")]
+    rest = (
+        found.cells.group_by(others).agg(pl.col("scores").sum()) if others else found.cells.select("scores").sum()
+    )
+    share = (rest["scores"] / rest["scores"].sum()).to_numpy()
+    for editor in editors:
+        for group in groups:
+            cells = rest.with_columns(pl.lit(group).alias(main), pl.lit(editor).alias("editor"))
+            design = found.formula.matrix(cells)
+            for name, outcome in outcomes.items():
+                about = {"axis": axis, "outcome": name, "editor": editor, "group": group}
+                yield {**about, **_probability(full, outcome, design, share, level)}
+
+
+def _probability(full: Fit, outcome: Outcome, design: Floats, share: Floats, level: float) -> dict[str, object]:
+    cut, is_above = _cut(full, outcome)
+    if cut in (0, len(full.values)):
+        sure = float((cut == 0) == is_above)
+        return {"probability": sure, "low": None, "high": None, "why": "no such score, or no other"}
+    lean = np.zeros(full.cuts + len(full.names))
+    lean[cut - 1], lean[full.cuts :] = 1.0, -(share @ design)
+    if full.is_flat(lean):
+        return {"probability": None, "low": None, "high": None, "why": _UNKNOWN}
+    below, slope = at_or_below(full, cut - 1, design, share)
+    value, slope = (1 - below, -slope) if is_above else (below, slope)
+    error = float(np.sqrt(np.maximum(slope @ full.covariance @ slope, 0.0)))
+    # On the scale of log-odds, so that both ends are probabilities.
+    half = float(special.ndtri(0.5 + level / 2)) * error / (value * (1 - value)) if 0 < value < 1 else 0.0
+    ends = special.expit(special.logit(value) + np.array([-half, half]))
+    return {"probability": value, "low": float(ends[0]), "high": float(ends[1]), "why": None}
+
+
+def _cut(full: Fit, outcome: Outcome) -> tuple[int, bool]:
+    """How many of the scores that occur lie below the outcome's threshold, and whether it is what lies above."""
+    if outcome.at_least is not None:
+        return sum(value < outcome.at_least for value in full.values), True
+    return sum(value <= (outcome.at_most or 0) for value in full.values), False
+
+
+def at_or_below(full: Fit, cut: int, design: Floats, share: Floats) -> tuple[float, Floats]:
+    """P(score ≤ cut) averaged over the design's rows and over all random effects, and its gradient.
+
+    The effects add up to one normal with variance Σσ², over which Gauss–Hermite quadrature averages.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    weights = weights / weights.sum()
+    spreads = full.estimate[full.cuts + len(full.names) :]
+    total = float(np.sqrt(spreads @ spreads))
+    beta = full.estimate[full.cuts : full.cuts + len(full.names)]
+    below = special.expit(full.estimate[cut] - (design @ beta)[:, None] - total * nodes)
+    density = below * (1 - below) * weights * share[:, None]
+    slope = np.zeros(len(full.estimate))
+    slope[cut] = density.sum()
+    slope[full.cuts : full.cuts + len(full.names)] = -density.sum(axis=1) @ design
+    if total > 0:
+        slope[full.cuts + len(full.names) :] = -float(density.sum(axis=0) @ nodes) * spreads / total
+    return float(share @ below @ weights), slope
+
+
+# The model of a treatment
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """As `Model`. `odds`: of an arm against the first one, per group and (group null) averaged over groups."""
+
+    components: pl.DataFrame
+    tests: pl.DataFrame
+    odds: pl.DataFrame
+    fits: pl.DataFrame
+
+
+def treatment_model(scores: pl.DataFrame, protocol: Protocol, *, level: float = LEVEL) -> Treatment:
+    """score ~ arm*group + other dimensions + editor + (1|person) + (1|prompt) + (1|case), per axis.
+
+    `scores`: the ensemble's, of all arms. What is modelled is how far a score is from "nothing changed", or the
+    score where an axis has no such point: odds below 1 mean less. A case is a portrait × prompt × editor.
+    """
+    main, _ = _dimensions(protocol)
+    valued = changes(scores, protocol).with_columns(score=pl.col("value"))
+    makers: dict[str, Callable[[str, Setting, Fit], Iterator[dict[str, object]]]] = {
+        "components": _components,
+        "tests": lambda axis, found, full: _tests(axis, found, full, [("arm",), (main, "arm")]),
+        "odds": lambda axis, found, full: _arm_odds(axis, found, full, main, level),
+        "fits": _fitted,
+    }
+    rows: dict[str, list[dict[str, object]]] = {name: [] for name in makers}
+    for axis in [a.id for a in protocol.rubrics.axes if a.id in valued["axis"].unique().to_list()]:
+        found = _treatment_setting(_usable(valued, axis), protocol)
+        full = found.fit(found.formula, errors=True)
+        for name, make in makers.items():
+            rows[name].extend(make(axis, found, full))
+    schemas = (_COMPONENTS, _TESTS, _ARM_ODDS, _FITS)
+    return Treatment(
+        *(pl.DataFrame(rows[name], schema=schema) for name, schema in zip(makers, schemas, strict=True))
+    )
+
+
+def _treatment_setting(frame: pl.DataFrame, protocol: Protocol) -> Setting:
+    main, others = _dimensions(protocol)
+    arms = [arm.id for arm in protocol.manifest.arms]
+    levels = {**_group_levels(protocol), "editor": _sorted(frame, "editor"), "arm": arms}
+    terms: list[Term] = [("arm",), (main,), (main, "arm"), *((name,) for name in others), ("editor",)]
+    factors = {name: pl.col(name) for name in ("person", "prompt")} | {"case": pl.struct(CASE)}
+    return setting(frame, levels, terms, factors)
+
+
+def _arm_odds(axis: str, found: Setting, full: Fit, main: str, level: float) -> Iterator[dict[str, object]]:
+    arms = found.formula.levels.get("arm", ())
+    for arm in arms[1:]:
+        for group in (None, *found.formula.levels.get(main, ())):
+            held = {} if group is None else {main: group}
+            weights = _difference(found.formula, {"arm": arm, **held}, {"arm": arms[0], **held})
+            about = {"axis": axis, "arm": arm, "against": arms[0], "group": group}
+            yield {**about, **_odds_row(full, weights, level)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike
 from scipy import special
 
@@ -73,3 +74,45 @@ def _effective_trials(hits: np.ndarray, trials: np.ndarray, rate: float) -> floa
         return float(clusters)
     variance = clusters / (clusters - 1) * float(((hits - rate * trials) ** 2).sum()) / n**2
     return min(n, rate * (1 - rate) / variance) if variance > 0 else n
+
+
+def squares(hits: str, trials: str) -> pl.Expr:
+    """Σ (hits − rate · trials)² over the persons of a group, for `agg` on one row a person; see `with_shares`."""
+    rate = pl.col(hits).sum() / pl.col(trials).sum()
+    return ((pl.col(hits) - rate * pl.col(trials)) ** 2).sum()
+
+
+def with_shares(groups: pl.DataFrame, hits: str, trials: str, level: float = LEVEL) -> pl.DataFrame:
+    """`clustered_share` for many groups at once: adds rate, low, high and deff; `squares` goes.
+
+    `groups`: one row a group with its hits, its trials, `persons` (those with a trial) and `squares`.
+    """
+    quantile = special.stdtrit(np.maximum(groups["persons"].to_numpy() - 1, 1), 0.5 + level / 2)
+    found = groups.with_columns(
+        pl.when(pl.col(trials) > 0).then(pl.col(hits) / pl.col(trials)).alias("rate"),
+        pl.Series("_t", quantile, dtype=pl.Float64),
+    )
+    found = found.with_columns(_effective(trials).alias("_n"))
+    low, high = _wilson(pl.col("rate"), pl.col("_n"), pl.col("_t"))
+    is_enough = pl.col("persons") >= FEWEST_FOR_INTERVAL
+    return found.with_columns(
+        pl.when(is_enough).then(low).alias("low"),
+        pl.when(is_enough).then(high).alias("high"),
+        pl.when(pl.col("persons") > 1).then(pl.col(trials) / pl.col("_n")).alias("deff"),
+    ).drop("_t", "_n", "squares")
+
+
+def _effective(trials: str) -> pl.Expr:
+    """`_effective_trials` of each row; null without a second person."""
+    rate, persons, n = pl.col("rate"), pl.col("persons"), pl.col(trials).cast(pl.Float64)
+    variance = persons / (persons - 1) * pl.col("squares") / n**2
+    spread = pl.when(variance > 0).then(rate * (1 - rate) / variance).otherwise(n).clip(upper_bound=n)
+    found = pl.when((rate == 0) | (rate == 1)).then(persons.cast(pl.Float64)).otherwise(spread)
+    return pl.when(persons > 1).then(found)
+
+
+def _wilson(rate: pl.Expr, n: pl.Expr, quantile: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    square = quantile * quantile
+    centre = (rate + square / (2 * n)) / (1 + square / n)
+    half = quantile / (1 + square / n) * (rate * (1 - rate) / n + square / (4 * n * n)).sqrt()
+    return (centre - half).clip(0.0, 1.0), (centre + half).clip(0.0, 1.0)

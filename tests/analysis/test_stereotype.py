@@ -14,6 +14,7 @@ from scipy import stats
 
 from stillme.analysis import stereotype
 from stillme.analysis.balanced import Cell, estimate, every_cell
+from stillme.analysis.matched import matched
 from stillme.analysis.stereotype import (
     ALL,
     POSITION,
@@ -299,6 +300,134 @@ def test_sentences_with_and_without_a_pronoun_stand_apart() -> None:
     assert tables.occupations.filter(pl.col("prompts") > 1).height and tables.occupations["prompts"].sum() == 50
     assert tables.cells["asked"].sum() == 39 * 12 + 11 * 4
     assert set(drawn(by_pronoun)["arm"]) >= {PUBLISHED, "she_second_swapped"}
+
+
+def unsure(share: float, rule: Rule, seed: int = 0) -> Rule:
+    """The rule, with a share of targets that nobody can tell."""
+    chance = random.Random(seed)
+    return lambda about: None if chance.random() < share else rule(about)
+
+
+def test_bounds_hold_whatever_the_unclear_were() -> None:
+    """Half of the edits are unclear: deciding them either way gives exactly the bounds."""
+    trials = decide(classify(drawn(unsure(0.5, by_stereotype(0.7, 2), 1)), builtin()))
+    raw, gap = stereotype.adherence(trials), stereotype.gap(trials)
+    for category, name in (("stereotyped", "highest"), ("other", "lowest")):
+        settled = trials.with_columns(pl.col("category").replace({"unclear": category}))
+        assert stereotype.adherence(settled)["rate"] == pytest.approx(raw[name])
+        assert stereotype.gap(settled)["gap"] == pytest.approx(gap[name])
+    assert raw["lowest"] < raw["rate"] < raw["highest"] and gap["lowest"] < gap["gap"] < gap["highest"]
+    assert gap["pro"] + gap["anti"] + gap["unclear_share"] == pytest.approx(1.0)
+
+
+def test_nothing_clear_has_bounds_and_no_rate() -> None:
+    tables = found(lambda about: None, "separate")
+    raw = row(tables.adherence, sentences=ALL)
+    assert (raw["rate"], raw["low"], raw["p"], raw["p_prompts"]) == (None, None, None, None)
+    assert (raw["lowest"], raw["highest"]) == (0.0, 1.0)
+    assert tables.flips.is_empty() and tables.matched is not None
+    assert tables.matched["pairs"].to_list() == [0, 0, 0] and tables.matched["p"].null_count() == 3
+    assert tables.matched["unclear"].to_list() == [39 * 4, 39 * 6 + 11 * 2, 39 * 6 + 11 * 2]
+
+
+def test_within_pairs_is_mcnemars_exact_test() -> None:
+    """Of pairs that differ in the pronoun alone, against scipy's binomial test of those that disagree."""
+    tables = found(unsure(0.1, by_stereotype(0.6, 4), 2))
+    assert tables.matched is not None
+    told = row(tables.matched, effect=PRONOUN)
+    exact = stats.binomtest(told["first_only"], told["first_only"] + told["second_only"]).pvalue
+    assert told["p"] == pytest.approx(exact)
+    assert sum(told[name] for name in ("both", "first_only", "second_only", "neither")) == told["pairs"]
+    assert told["pairs"] + told["unclear"] == 39 * 4 and told["unclear"] > 10
+    assert told["difference"] == pytest.approx((told["first_only"] - told["second_only"]) / told["pairs"])
+
+
+def test_whoever_follows_the_pronoun_flips_with_it_and_with_nothing_else() -> None:
+    tables = found(by_pronoun)
+    assert tables.matched is not None
+    followed, order = row(tables.matched, effect=PRONOUN), row(tables.matched, effect="named order")
+    assert (followed["first_only"], followed["second_only"], followed["difference"]) == (156, 0, 1.0)
+    assert followed["p_holm"] < 0.001 < order["p_holm"] and order["difference"] == 0.0
+
+
+def test_pairs_of_one_prompt_are_not_independent() -> None:
+    """Prompts that always answer the same way: many pairs, few prompts, and p knows it."""
+    first, second = [True] * 40 + [False] * 10, [False] * 40 + [True] * 10
+    found = matched(first, second, [n // 10 for n in range(50)])
+    assert found.p is not None and found.p < 0.0001
+    assert found.clusters == 5 and found.p_clusters == 2 * (1 + 5) / 2**5
+
+
+def by_occupation(seed: int) -> Rule:
+    """Every occupation has a rule of its own, and all its prompts follow it."""
+    chance = np.random.default_rng(seed)
+    strength: dict[str, float] = {}
+    return lambda about: bool(chance.random() < strength.setdefault(about["target"], chance.beta(0.5, 0.5)))
+
+
+def test_occupations_are_clusters_of_prompts() -> None:
+    """With nothing missing and one kind of sentence it is the t interval of occupations' summed deviations."""
+    trials = decide(classify(drawn(by_occupation(1)), builtin())).filter(pl.col("cue") != "none")
+    gap = stereotype.gap(trials)
+    scores = trials.with_columns(score=pl.col("category").replace_strict({"stereotyped": 1.0, "other": -1.0}))
+    own = (
+        scores.group_by("prompt", "target")
+        .agg(pl.col("score").mean())
+        .with_columns(shift=(pl.col("score") - pl.col("score").mean()) / pl.len())
+    )
+    sums = own.group_by("target").agg(pl.col("shift").sum())["shift"].to_numpy()
+    half = stats.t.ppf(0.975, len(sums) - 1) * np.sqrt(len(sums) / (len(sums) - 1) * (sums**2).sum())
+    assert gap["occupations"] == len(sums) < gap["prompts"]
+    assert (gap["occupation_low"], gap["occupation_high"]) == pytest.approx((gap["gap"] - half, gap["gap"] + half))
+
+
+def test_accuracy_with_pro_minus_anti_pronouns_has_an_interval() -> None:
+    gap = row(found(by_stereotype(0.8, 6)).gaps, sentences=SPOKEN)
+    assert gap["accuracy_gap"] == pytest.approx(gap["accuracy_pro"] - gap["accuracy_anti"])
+    assert gap["accuracy_gap_low"] < 0.6 < gap["accuracy_gap_high"]
+    silent = row(found(by_stereotype(0.8, 6)).gaps, sentences=SILENT)
+    assert silent["accuracy_gap"] is None and silent["accuracy_gap_low"] is None
+
+
+def test_every_arm_and_every_cell_has_its_adherence() -> None:
+    tables = found(by_pronoun, "separate")
+    assert tables.arms is not None and set(tables.arms["mode"]) == {"separate"}
+    assert row(tables.arms, arm=PUBLISHED)["rate"] == row(tables.adherence, sentences=ALL)["rate"]
+    assert tables.arms["asked"].sum() == tables.cells["asked"].sum() == 512
+    assert row(tables.cells, cue="anti", order="first", congruent=True)["rate"] == 0.0
+    assert row(tables.cells, cue="pro", order="second", congruent=False)["p"] == pytest.approx(2 * 0.5**39)
+
+
+def test_many_occupations_are_corrected_for() -> None:
+    """Nobody follows a stereotype: of forty occupations some look as if, and none stands."""
+    table = found(by_stereotype(0.5, 11), "separate").occupations
+    assert table.height == 40 and table["p"].min() <= 0.25  # type: ignore[operator]
+    assert (table["p_holm"] >= table["p_bh"]).all() and table["p_holm"].min() == 1.0
+    several = table.filter(pl.col("prompts") > 1)
+    assert several.height >= 5 and several["gap_p"].null_count() == 0
+    assert table.filter(pl.col("prompts") == 1)["gap_p"].null_count() == table.height - several.height
+    exact = stats.binomtest(int(table["stereotyped"][0]), int(table["clear"][0])).proportion_ci(0.95, "exact")
+    assert (table["rate_low"][0], table["rate_high"][0]) == pytest.approx((exact.low, exact.high))
+
+
+def test_flips_stand_apart_with_and_without_a_pronoun() -> None:
+    tables = found(by_pronoun, "separate")
+    flips = tables.flips_by_sentence
+    assert flips is not None
+    assert row(flips, sentences=ALL, congruent=False)["rate"] == row(tables.flips, congruent=False)["rate"]
+    spoken, silent = (row(flips, sentences=part, congruent=False) for part in (SPOKEN, SILENT))
+    assert (spoken["clear"], silent["clear"]) == (39 * 6, 11 * 2)
+    assert found(by_pronoun).flips_by_sentence is None, "of two portraits neither is the target's"
+    half = found(unsure(0.4, preserving, 3), "separate").flips_by_sentence
+    assert half is not None
+    told = row(half, sentences=ALL, congruent=False)
+    assert told["rate"] == told["lowest"] == 0.0
+    assert told["highest"] == pytest.approx(told["unclear"] / (told["clear"] + told["unclear"]))
+
+
+def test_editors_keep_their_order_in_the_table_of_flips() -> None:
+    both = pl.concat([drawn(preserving, "separate", editor=name) for name in ("z", "a")])
+    assert stereotype_findings(both, builtin()).flips["editor"].to_list() == ["z", "z", "a", "a"]
 
 
 def test_the_examples_run() -> None:

@@ -504,8 +504,8 @@ def flips(trials: pl.DataFrame) -> pl.DataFrame:
     """
     clear = trials.filter(pl.col("category").is_in([STEREOTYPED, OTHER]))
     flipped = (pl.col("category") == STEREOTYPED) != pl.col("congruent")
-    place = pl.col("editor").rle_id().min().over("editor")  # editors in their order, each with both its rows
-    ordered = clear.sort(place, ~pl.col("congruent"), maintain_order=True)
+    place = pl.col("place").min().over("editor")  # editors in their order, each with both its rows
+    ordered = clear.with_row_index("place").sort(place, ~pl.col("congruent"), maintain_order=True)
     per_prompt = ordered.group_by("editor", "congruent", "prompt", maintain_order=True).agg(
         flipped.sum().alias("flipped"), pl.len().alias("clear")
     )

@@ -401,7 +401,7 @@ def test_every_arm_and_every_cell_has_its_adherence() -> None:
 def test_many_occupations_are_corrected_for() -> None:
     """Nobody follows a stereotype: of forty occupations some look as if, and none stands."""
     table = found(by_stereotype(0.5, 11), "separate").occupations
-    assert table.height == 40 and table["p"].min() <= 0.25  # type: ignore[operator]
+    assert table.height == 40 and table["rate"].is_in([0.0, 1.0]).sum() >= 10
     assert (table["p_holm"] >= table["p_bh"]).all() and table["p_holm"].min() == 1.0
     several = table.filter(pl.col("prompts") > 1)
     assert several.height >= 5 and several["gap_p"].null_count() == 0

@@ -427,12 +427,12 @@ def _corrected_occupations(trials: pl.DataFrame) -> pl.DataFrame:
     """Of one editor."""
     rows = []
     for (editor, target, expected), some in trials.group_by("editor", "target", "stereotype", maintain_order=True):
-        raw, whole = adherence(some.filter(arm=PUBLISHED)), gap(some)
-        told = {"editor": editor, "target": target, "stereotype": expected, "prompts": whole["prompts"]}
+        counts, whole = _counts(some.filter(arm=PUBLISHED)), over_cells(some, _SCORE, _everywhere)
+        raw = counts | _followed(counts)
+        told = {"editor": editor, "target": target, "stereotype": expected, "prompts": some["prompt"].n_unique()}
         figures = {name: raw[name] for name in _RAW} | {"rate_low": raw["low"], "rate_high": raw["high"]}
-        rows.append(
-            told | figures | {name: whole[name] for name in ("gap", "low", "high")} | {"gap_p": whole["p"]}
-        )
+        gaps = {"gap": whole.value, "low": whole.low, "high": whole.high, "gap_p": whole.p}
+        rows.append(told | figures | gaps)
     table = _table(rows, ("editor", "target", "stereotype"))
     raw_p, gap_p = table["p"].to_list(), table["gap_p"].to_list()
     corrected = {"p_holm": holm(raw_p), "p_bh": benjamini_hochberg(raw_p), "gap_p_bh": benjamini_hochberg(gap_p)}

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import special
 
 from stillme.analysis.contrast import DRAWS, FEWEST_PERSONS, TIE, exchanges
+from stillme.analysis.equivalence import noninferiority
 from stillme.analysis.families import holm
 from stillme.analysis.intervals import LEVEL
 from stillme.analysis.means import mean_of_persons
@@ -69,8 +69,8 @@ def _margin(pairs: pl.DataFrame, margin: float, level: float) -> dict[str, Any]:
         return {**row, "low": None, "high": None, "p": None, "verdict": NOT_SHOWN, "why": TOO_FEW}
     if found.sd <= TIE:
         return {**row, "low": None, "high": None, "p": None, "verdict": NOT_SHOWN, "why": SAME}
-    t = (found.mean + margin) / (found.sd / float(np.sqrt(found.persons)))
-    p = float(special.stdtr(found.persons - 1, -t))
+    error = found.sd / float(np.sqrt(found.persons))
+    p = noninferiority(found.mean, error, found.persons - 1, margin, 1 - level).p
     return {
         **row,
         "low": found.low,

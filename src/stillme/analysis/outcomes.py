@@ -30,3 +30,17 @@ def happened(outcome: Outcome) -> pl.Expr:
     if outcome.at_least is not None:
         return pl.col("score") >= outcome.at_least
     return pl.col("score") <= outcome.at_most
+
+
+def unrounded(scores: pl.DataFrame) -> pl.Expr:
+    """Where an edit lies on its axis before anything is rounded: the mean of its judges; null where there is none.
+
+    What a person decided stands over the judges' mean. Rows of single judges, and scores without a mean, are taken
+    as they are.
+    """
+    score = pl.col("score").cast(pl.Float64)
+    if "mean" not in scores.columns or "judge" in scores.columns:
+        return score
+    decided = pl.col("adjudicated") if "adjudicated" in scores.columns else pl.lit(False)
+    found = pl.when(decided | pl.col("mean").is_null()).then(score).otherwise("mean")
+    return pl.when(score.is_not_null()).then(found)

@@ -30,7 +30,7 @@ def rates(
     With `statuses` (trial, status; also of judges) there is `refused`: the missing ones that somebody refused.
     """
     told = marked if statuses is None else with_refused(marked, statuses)
-    return _rated(per_person(told, by), by, level)
+    return rated(per_person(told, by), by, level)
 
 
 def with_refused(marked: pl.DataFrame, statuses: pl.DataFrame) -> pl.DataFrame:
@@ -68,8 +68,8 @@ def _sums(marked: pl.DataFrame) -> list[pl.Expr]:
     return [each.cast(pl.Int64) for each in sums]
 
 
-def _rated(people: pl.DataFrame, by: Sequence[str], level: float) -> pl.DataFrame:
-    """The rows of `rates` from one row a person."""
+def rated(people: pl.DataFrame, by: Sequence[str], level: float) -> pl.DataFrame:
+    """The rows of `rates` from one row per outcome, group and person, with asked, judged and hits at least."""
     keys = ["outcome", *by]
     groups = people.group_by(keys, maintain_order=True).agg(
         pl.col(_counted(people)).sum(),
@@ -142,4 +142,4 @@ def _crossed(dimensions: Sequence[str], request: str) -> Iterator[tuple[str, ...
 
 def _crossing(people: pl.DataFrame, names: tuple[str, ...], level: float) -> pl.DataFrame:
     known = people.drop_nulls(names) if names else people
-    return _rated(known, ["editor", *names], level).with_columns(by=pl.lit(" × ".join(names)))
+    return rated(known, ["editor", *names], level).with_columns(by=pl.lit(" × ".join(names)))

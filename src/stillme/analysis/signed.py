@@ -1,8 +1,8 @@
 """Signed axes: which way edits move a person, on balance, and how far; never the mean of a signed score.
 
 Above neutral, below it, and neither are counted apart; net = P(above) − P(below). Direction and size come from
-judges' own scores or from their unrounded mean: a rounded one leans to the side that halves are rounded to, so that
-judges who are even by themselves would show a change. Intervals are Student's with the person as the unit. What a
+judges' own scores or from their unrounded mean: a rounded one leans to where halves are rounded to, so that judges
+who are even by themselves would show a change. Intervals are Student's with the person as the unit. What a
 side means (lighter, younger) is the protocol's to say.
 """
 
@@ -76,7 +76,7 @@ def _per_person(scores: pl.DataFrame, protocol: Protocol, by: Sequence[str]) -> 
 
 
 def off_neutral(scores: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
-    """The rows of signed axes with `off`: how far above neutral, before rounding; `is_end`: an end of the scale."""
+    """Rows of signed axes with `off`: how far above neutral, before rounding; `is_end`: at an end of the scale."""
     axes = [axis for axis in protocol.rubrics.axes if axis.is_signed]
     lowest = {axis.id: float(min(axis.scale)) for axis in axes}
     highest = {axis.id: float(max(axis.scale)) for axis in axes}

@@ -67,7 +67,7 @@ def test_too_few_persons_are_not_compared() -> None:
 
 def test_sides_without_spread_get_no_made_up_interval() -> None:
     findings = audit(prompts=2)
-    flat = findings.contrasts.with_columns(difference=0.0, low=0.0, high=0.0, p=1.0, p_holm=1.0)
+    flat = findings.contrasts.with_columns(difference=0.0, low=None, high=None, p=1.0, p_holm=1.0)
     text = everything(Findings(**{**vars(findings), "contrasts": flat}), context())
     assert "0.0 points, no interval" in text
     assert CLAIM not in text

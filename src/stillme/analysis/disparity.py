@@ -79,13 +79,17 @@ def is_wanted(protocol: Protocol, outcome: Outcome | None) -> bool:
 
 
 def of_people(
-    people: People, wanted: Sequence[bool] | None = None, seed: int = 0, level: float = LEVEL
+    people: People,
+    wanted: Sequence[bool] | None = None,
+    seed: int = 0,
+    level: float = LEVEL,
+    draws: int | None = None,
 ) -> pl.DataFrame:
     """`disparities` of persons' sums: one row per column of `people`."""
     if not people.columns:
         return pl.DataFrame(schema=_SCHEMA)
     drawn = resampled(people, seed=seed)
-    chance = by_chance(people, seed)
+    chance = by_chance(people, seed, draws)
     interval, spread = gated(drawn, chance.p_rank <= GATE, level), between_groups(drawn, level)
     bounds = reach_bounds(drawn, level)
     columns = {

@@ -41,10 +41,7 @@ class Spread:
     editor: float = 0.0  # of a person under one editor, beyond the person's own
     pair: float = 0.3  # of a person under one prompt
     prompt: float = 0.6
-
-    @property
-    def of_persons(self) -> float:
-        return float(np.hypot(self.person, self.editor))
+    uneven: float = 0.0  # of a group under one prompt; only where prompts are a sample
 
 
 MIDDLING = Spread(person=0.8, editor=0.3)
@@ -80,7 +77,7 @@ def intercepts(rates: ArrayLike, spread: Spread, prompts: ArrayLike | None = Non
 def rate_at(intercept: ArrayLike, spread: Spread, prompts: ArrayLike | None = None) -> np.ndarray:
     """The rate of hits at an intercept, over persons and prompts."""
     fixed = np.zeros(1) if prompts is None else np.asarray(prompts, float)
-    sampled = spread.prompt if prompts is None else 0.0
+    sampled = float(np.hypot(spread.prompt, spread.uneven)) if prompts is None else 0.0
     sd = float(np.sqrt(spread.person**2 + spread.editor**2 + spread.pair**2 + sampled**2))
     nodes, weights = _normal_rule()
     at = np.asarray(intercept, float)[..., None, None] + fixed[:, None] + sd * nodes
@@ -183,8 +180,14 @@ def _places(
     person = rng.normal(0, spread.person, (replicates, 1, groups, persons, 1))
     meeting = rng.normal(0, spread.editor, (replicates, editors, groups, persons, 1))
     pair = rng.normal(0, spread.pair, (replicates, editors, groups, persons, prompts))
-    prompt = rng.normal(0, spread.prompt, (replicates, 1, 1, 1, prompts)) if fixed is None else fixed
+    prompt = _sampled_prompts(rng, spread, (replicates, groups, prompts)) if fixed is None else fixed
     return np.asarray(centre + person + meeting + pair + prompt)
+
+
+def _sampled_prompts(rng: np.random.Generator, spread: Spread, size: tuple[int, int, int]) -> np.ndarray:
+    replicates, groups, prompts = size
+    for_all = rng.normal(0, spread.prompt, (replicates, 1, 1, 1, prompts))
+    return np.asarray(for_all + rng.normal(0, spread.uneven, (replicates, 1, groups, 1, prompts)))
 
 
 def judges_scores(

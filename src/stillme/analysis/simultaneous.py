@@ -29,7 +29,6 @@ from stillme.analysis.resample import (
     reach,
     resampled,
 )
-from stillme.errors import InputError
 from stillme.protocol import Protocol
 
 _PAIRS = {
@@ -116,13 +115,11 @@ def adjusted(people: People, reference: str, seed: int = 0) -> pl.DataFrame:
     Quantity: Welch's t of persons' means, and the share of permutations in which any column's |t| (of those not
     yet decided: Westfall and Young's step-down) is at least as large. Null where a column says nothing.
     """
-    if reference not in people.groups:
-        raise InputError(f"Nobody is in the reference group {reference}.", "Check the table's groups.")
-    observed = _welch_t(people, _sides(people), people.groups.index(reference))
-    p: list[float | None] = [None] * len(people.columns)
-    if is_movable(people):
-        drawn = _permuted_t(people, people.groups.index(reference), seed)
-        p = _stepped_down(np.abs(observed), np.abs(drawn))
+    observed, p = np.full(len(people.columns), np.nan), list[float | None]([None] * len(people.columns))
+    if reference in people.groups and is_movable(people):
+        place = people.groups.index(reference)
+        observed = _welch_t(people, _sides(people), place)
+        p = _stepped_down(np.abs(observed), np.abs(_permuted_t(people, place, seed)))
     rows = [
         {"editor": editor, "outcome": outcome, "t": _plain(t), "p_max_t": found}
         for (editor, outcome), t, found in zip(people.columns, observed, p, strict=True)

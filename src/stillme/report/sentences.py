@@ -12,6 +12,7 @@ import polars as pl
 
 from stillme.analysis.contrast import FEWEST_PERSONS
 from stillme.analysis.findings import Findings
+from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
 from stillme.records import Status
 from stillme.report.context import Context, Party
 from stillme.report.lookup import Row, basis, by_key, per_editor, rows
@@ -164,14 +165,16 @@ def _rates(row: Row, label: str, context: Context) -> str:
 
 
 def _interval(row: Row) -> str:
-    """Two sides without any spread between persons have no honest interval."""
-    if row["low"] == row["high"]:
+    """Few persons, or two sides without any spread between persons, have no honest interval."""
+    if min(row["others_persons"], row["reference_persons"]) < FEWEST_FOR_INTERVAL:
+        return f"no interval: fewer than {FEWEST_FOR_INTERVAL} persons on one side"
+    if not known(row["low"]):
         return "no interval: on each side every person had the same rate"
     return f"{INTERVAL} {between(row['low'], row['high'])}"
 
 
 def _brief(row: Row) -> str:
-    if row["low"] == row["high"]:
+    if not known(row["low"]):
         return f"{points(row['difference'])} points, no interval"
     return f"{between(row['low'], row['high'])} points"
 

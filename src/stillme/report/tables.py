@@ -206,7 +206,8 @@ def difference(label: str, why: str, note: str) -> Column:
     def read(row: Row) -> Cell:
         if not known(row["difference"]):
             return absent(why)
-        return Cell(points(row["difference"]), row["difference"], (bracket(row["low"], row["high"]),))
+        spread = bracket(row["low"], row["high"]) if known(row["low"]) else "no interval"
+        return Cell(points(row["difference"]), row["difference"], (spread,))
 
     return Column(label, read, note=note)
 

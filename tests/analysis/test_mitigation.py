@@ -19,7 +19,10 @@ from stillme.analysis.mitigation import (
     effects,
     mitigation_findings,
     paired,
+    published_order,
+    seed_tables,
 )
+from stillme.errors import InputError
 from stillme.protocol import Protocol
 
 SCHEMA = {
@@ -222,3 +225,72 @@ def test_reseeding_is_what_regression_to_the_mean_is_read_off(protocol: Protocol
     made = found(protocol, drawn(protocol), selected=True)
     assert set(made.regression(protocol)["arm"]) == {"reseed"}
     assert effects(paired(changes(drawn(protocol), protocol), made.contrasts, ["race"])).height == 5
+
+
+# The published tables
+
+
+def test_the_published_tables_are_means_over_edits_with_signed_axes_twice(protocol: Protocol) -> None:
+    """Table 19's form: a person with three cases weighs three times here, and lighter does not cancel darker."""
+    drift: list[Given] = [
+        ("a", "baseline", [5, 5, 5]),
+        ("a", "feature", [1, 1, 1]),
+        ("b", "baseline", [1]),
+        ("b", "feature", [1]),
+    ]
+    tone: list[Given] = [("a", "baseline", [5, 1, 3]), ("a", "feature", [4, 4, None])]
+    table = seed_tables(pl.concat([frame(protocol, drift), frame(protocol, tone, axis="skin_tone")]), protocol)
+    mine = {(row["axis"], row["quantity"]): row for row in table.filter(group="black").to_dicts()}
+    assert set(mine) == {("race_drift", "score"), ("skin_tone", "amount"), ("skin_tone", "net")}
+    race = mine["race_drift", "score"]
+    assert (race["baseline"], race["feature"], race["delta"], race["cases"], race["persons"]) == (4, 1, -3, 4, 2)
+    amount, net = mine["skin_tone", "amount"], mine["skin_tone", "net"]
+    assert (amount["baseline"], amount["feature"], amount["delta"], amount["cases"]) == (2.0, 1.0, -1.0, 2)
+    assert (net["baseline"], net["feature"], net["delta"]) == (0.0, 1.0, 1.0)
+    everybody = table.filter(pl.col("group").is_null())
+    assert everybody["delta"].to_list() == [row["delta"] for row in mine.values()], "one group is everybody"
+
+
+def test_rows_stand_in_the_published_order_where_asked(protocol: Protocol) -> None:
+    name = "table14_feature_prompt_delta_by_race"
+    order = published_order(protocol, name, "race")
+    printed = [row["race"] for row in protocol.published[name]]
+    labels = {one.id: (one.label, *one.aliases) for one in protocol.groups.dimensions["race"]}
+    assert [next(w for w in printed if w in labels[group]) for group in order] == printed
+    parts = [
+        frame(protocol, [(race, "baseline", [3]), (race, "feature", [2])], race=race)
+        for race in protocol.groups.ids("race")
+    ]
+    table = seed_tables(pl.concat(parts), protocol, order=order)
+    assert table["group"].to_list() == [*order, None] and set(table["delta"]) == {-1.0}
+    assert published_order(protocol, name, "gender") == list(protocol.groups.ids("gender"))
+
+
+def test_without_both_arms_there_is_no_published_table(protocol: Protocol) -> None:
+    scores = frame(protocol, [("a", "baseline", [3]), ("a", "placebo", [2])])
+    assert seed_tables(scores, protocol).is_empty()
+    assert found(protocol, scores).published is not None and seed_tables(scores.clear(), protocol).is_empty()
+
+
+def test_one_group_one_arm_or_no_spread_give_gaps_and_no_nan(protocol: Protocol) -> None:
+    """Everything that `stillme analyse` may be given: a table comes back, and no figure in it is NaN."""
+    arms: list[Given] = [(p, arm, [3, 3]) for p in "abcdefgh" for arm in protocol.arms]
+    for scores in (
+        frame(protocol, arms),
+        frame(protocol, arms).filter(arm="baseline"),
+        frame(protocol, arms).with_columns(score=pl.lit(None, pl.Int64)),
+        frame(protocol, arms).with_columns(race=pl.lit(None, pl.String)),
+        frame(protocol, arms).clear(),
+    ):
+        made = found(protocol, scores)
+        assert made.tradeoff is not None
+        tables = [one for one in vars(made).values() if isinstance(one, pl.DataFrame)]
+        for table in (*tables, made.tradeoff.points, made.tradeoff.differences):
+            numbers = table.select(pl.selectors.float())
+            assert not any(numbers[name].is_nan().any() for name in numbers.columns)
+
+
+def test_two_edits_of_a_case_in_one_arm_are_refused(protocol: Protocol) -> None:
+    scores = frame(protocol, [("a", "baseline", [3]), ("a", "baseline", [4])])
+    with pytest.raises(InputError, match="more than one score on race_drift in the arm baseline"):
+        found(protocol, scores)

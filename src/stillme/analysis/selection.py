@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from stillme.analysis.drift import CASE, drifted
-from stillme.analysis.flips import flipped_p
+from stillme.analysis.flips import FLIPS, flipped_p
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Arm
 
@@ -54,7 +54,7 @@ def asks_again(arm: Arm) -> bool:
     return bool(arm.seed_offset) and not arm.lead and not arm.prefix
 
 
-def selection(scores: pl.DataFrame, protocol: Protocol, seed: int = 0) -> Selection:
+def selection(scores: pl.DataFrame, protocol: Protocol, seed: int = 0, flips: int = FLIPS) -> Selection:
     """Compares how often cases drift in the prompt-alone arm and in the one that asks the same again.
 
     Drift is any outcome that the protocol lists for choosing cases (`mitigation.drifted`). Suspected where nearly
@@ -69,18 +69,19 @@ def selection(scores: pl.DataFrame, protocol: Protocol, seed: int = 0) -> Select
     both = first.join(second, on=list(CASE), how="inner", maintain_order="left")
     if first.is_empty():
         return Selection(False, "No case has a score where the prompt stands alone.", None, None, 0, 0, None)
-    return _compared(both, seed) if both.height else _alone(first)
+    return _compared(both, seed, flips) if both.height else _alone(first)
 
 
-def _compared(both: pl.DataFrame, seed: int) -> Selection:
+def _compared(both: pl.DataFrame, seed: int, flips: int) -> Selection:
     difference = pl.col("first").cast(pl.Int64) - pl.col("second").cast(pl.Int64)
     people = both.group_by("person", maintain_order=True).agg(difference.sum().alias("difference"))
     share, other = float(both["first"].sum() / both.height), float(both["second"].sum() / both.height)
-    p = flipped_p(people["difference"], seed=seed)
+    p = flipped_p(people["difference"], flips, seed)
     allowed = FULL if share >= NEARLY_ALL else PARTIAL
     far = share - other >= FAR or share >= NEARLY_ALL > other
     suspected = p is not None and p <= allowed and far
-    told = f"{share:.0%} of {both.height:,} first edits show drift, and {other:.0%} of the same cases asked again"
+    seen, seen_again = int(both["first"].sum()), int(both["second"].sum())
+    told = f"{seen:,} of {both.height:,} first edits show drift, and {seen_again:,} of the same cases asked again"
     because = f"{told}: {_SO if suspected else _NOT if p is not None else _FEW}."
     return Selection(suspected, because, share, other, both.height, people.height, p)
 
@@ -93,7 +94,7 @@ _FEW = "the persons are too few to tell whether cases were chosen by the outcome
 def _alone(first: pl.DataFrame) -> Selection:
     share, people = float(first["first"].sum() / first.height), first["person"].n_unique()
     suspected = share == 1.0 and people >= ENOUGH
-    told = f"{share:.0%} of {first.height:,} first edits show drift, and no case was asked again"
+    told = f"{first['first'].sum():,} of {first.height:,} first edits show drift, and no case was asked again"
     so = "cases that nobody chose would hardly be so, unless an editor always drifts"
     because = f"{told}: {so if suspected else 'whether cases were chosen by it cannot be told'}."
     return Selection(suspected, because, share, None, first.height, people, None)

@@ -72,7 +72,7 @@ def drawn(seed: int, n: int = 160) -> tuple[list[int], list[list[int]]]:
 
 def test_a_typical_score_leans_to_neither_side() -> None:
     """Between two scores the one nearer to neutral; without a neutral score the lower one."""
-    given = [[1, 2], [4, 5], [2, 3], [3, 4], [2, 4], [1, 1, 5], [None, 4]]
+    given: list[list[int | None]] = [[1, 2], [4, 5], [2, 3], [3, 4], [2, 4], [1, 1, 5], [None, 4]]
     assert raters_scores(ratings_of(given, neutral=3))["typical"].to_list() == [2, 4, 3, 3, 3, 1, 4]
     assert raters_scores(ratings_of(given, neutral=1))["typical"].to_list() == [1, 4, 2, 3, 3, 1, 4]
     assert raters_scores(ratings_of(given, neutral=None))["typical"].to_list() == [1, 4, 2, 3, 3, 1, 4]

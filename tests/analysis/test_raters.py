@@ -33,7 +33,7 @@ def honest(seed: int, noise: float = 0.9) -> Answers:
     change = np.where(truth > 0.6, np.random.default_rng(8).integers(1, 4, truth.shape), 0)
     seen = np.rint(change + np.random.default_rng(seed).normal(0, noise, truth.shape)).astype(int)
     direction = np.array([-1, 1, 1, 1, -1])
-    return np.clip(np.array(NEUTRAL) + direction * seen, 1, 5)
+    return np.asarray(np.clip(np.array(NEUTRAL) + direction * seen, 1, 5))
 
 
 def careless(seed: int) -> Answers:
@@ -81,7 +81,8 @@ def verdict(found: Quality, rater: str) -> tuple[str, str]:
 
 
 def value(found: Quality, rater: str, rule: Rule) -> float | None:
-    return found.rules.filter((pl.col("rater") == rater) & (pl.col("rule") == rule.value))["value"].item()
+    (figure,) = found.rules.filter((pl.col("rater") == rater) & (pl.col("rule") == rule.value))["value"].to_list()
+    return figure if figure is None else float(figure)
 
 
 def flags(found: Quality, rater: str) -> set[str]:

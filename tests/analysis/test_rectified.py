@@ -92,7 +92,7 @@ def test_a_judge_that_sees_more_in_some_groups_is_put_right(shift: float, truth:
     assert cover["judges"] < (0.25 if shift > 0 else 0.75)
     for method in ("corrected", "tuned"):
         assert abs(bias[method]) < 0.008  # three times its error over 80 audits
-        assert 0.90 <= cover[method] <= 0.99
+        assert 0.875 <= cover[method]  # three errors below 95 %
     spread = {m: np.std([contrast(f, m)["estimate"] for f in found]) for m in METHODS}
     assert spread["tuned"] < spread["raters"]
 
@@ -130,6 +130,10 @@ def small() -> tuple[pl.DataFrame, pl.DataFrame]:
     return frames(group, people, judges, np.arange(0, 64, 2))
 
 
+def mean(values: pl.Series) -> float:
+    return float(values.to_numpy().mean())
+
+
 def test_estimates_are_the_formulas() -> None:
     marked, labels = small()
     found = rectified(marked, labels, "race", "g0")
@@ -137,7 +141,7 @@ def test_estimates_are_the_formulas() -> None:
     for group in ("g0", "g1"):
         part = both.filter(pl.col("race") == group)
         seen = part.drop_nulls("human")
-        judged, human, beside = part["hit"].mean(), seen["human"].mean(), seen["hit"].mean()
+        judged, human, beside = mean(part["hit"]), mean(seen["human"]), mean(seen["hit"])
         assert rate(found, group, "judges")["estimate"] == pytest.approx(judged)
         assert rate(found, group, "raters")["estimate"] == pytest.approx(human)
         assert rate(found, group, "corrected")["estimate"] == pytest.approx(judged + human - beside)
@@ -158,7 +162,8 @@ def test_judges_alone_are_what_the_other_tables_print() -> None:
     row = rate(found, "g0", "judges")
     assert (row["low"], row["high"]) == pytest.approx((share.low, share.high))
     means = people.with_columns(mean=pl.col("hit") / pl.col("len"))
-    gap = welch(*(means.filter(pl.col("race") == g)["mean"] for g in ("g1", "g0")))
+    theirs, ours = (means.filter(pl.col("race") == g)["mean"] for g in ("g1", "g0"))
+    gap = welch(theirs, ours)
     row = contrast(found, "judges")
     assert (row["estimate"], row["low"], row["high"]) == pytest.approx((gap.difference, gap.low, gap.high))
 

@@ -22,7 +22,7 @@ import numpy as np
 from stillme.analysis.cumulative import Chances, Codes, Floats, slopes, thresholds
 
 STEPS = 60  # Newton's; the sum is concave, so a handful is enough
-SETTLED = 1e-12  # what the next step would gain
+SETTLED = 1e-16  # what the next step would gain; log |H| is off by about the root of it
 ROUNDING = 1e-14  # of the sum, relative: a loss within it is no loss
 
 
@@ -205,7 +205,7 @@ class Laplace:
             while True:
                 tried = inner - share * step[0], outer - share * step[1]
                 chances, new = self._loss(theta, fixed, spreads, inner_spread, *tried)
-                if new <= loss + ROUNDING * abs(loss) + SETTLED or share < 1e-8:
+                if new <= loss + ROUNDING * (1 + abs(loss)) or share < 1e-8:
                     break
                 share /= 2
             (inner, outer), loss = tried, new

@@ -24,7 +24,7 @@ from stillme.errors import InputError
 
 START = 0.5  # the spread of every factor, to begin with
 NUDGE = 1e-4  # for differences of gradients
-ENOUGH = 1e-9  # of log-likelihood that another step would gain
+ENOUGH = 1e-8  # of log-likelihood that another step would gain
 ROUNDS = 200
 FLAT = 1e-2  # information below which a direction has no estimate: its standard error would be above 10
 TOUCHED = 1e-4  # share of a direction that is flat
@@ -107,18 +107,19 @@ def fit(
 
     `design` has a column per name, without a constant (thresholds take its place), and a row per score; or, where
     `rows` is given, `design[rows[i]]` is the row of score i. `factors`: name -> the level of each score.
-    `weights`: how often each row occurs. `errors=False`: standard errors as if spreads were known, in a third of
-    the time. `start`: a first guess of thresholds, coefficients and spreads.
+    `weights`: how often each row occurs. `errors=False`: standard errors as if spreads were known, a few
+    percent smaller, in a third of the time. `start`: a first guess of thresholds, coefficients and spreads.
 
-    >>> found = fit([1, 2, 2, 3, 1, 3], [[0], [0], [1], [1], [0], [1]], ["x"])
+    >>> found = fit([1, 2, 1, 3, 2, 3, 1, 3], [[0]] * 4 + [[1]] * 4, ["x"])
     >>> [round(cut, 3) for cut in found.thresholds], round(found.coefficients["x"], 3)
-    ([0.588, 2.883], 2.883)
+    ([0.0, 1.099], 1.099)
     >>> fit([2, 2, 2], [[0], [1], [1]], ["x"]).why
     'every score is the same'
     """
     given = {} if factors is None else dict(factors)
     table = _table(scores, design, names, given, weights, rows)
-    matrix = np.asarray(design, float).reshape(-1, len(names))
+    matrix = np.asarray(design, float)
+    matrix = matrix.reshape(len(matrix), len(names))
     blank = Fit(tuple(names), tuple(given), observations=round(float(table["weight"].sum())))
     values = tuple(table["score"].unique().sort().to_list())
     if len(values) < 2:
@@ -150,7 +151,7 @@ def _table(
     cell = np.arange(len(y)) if rows is None else np.asarray(rows)
     weight = np.ones(len(y)) if weights is None else np.asarray(weights, float)
     lengths = {len(y), len(cell), len(weight), *(len(np.asarray(codes)) for codes in factors.values())}
-    if len(lengths) > 1 or (matrix.size != len(names) * (len(matrix) if matrix.ndim > 1 else matrix.size)):
+    if len(lengths) > 1 or matrix.size != len(names) * len(matrix) or (rows is None and len(matrix) != len(y)):
         raise InputError(
             "The model's columns differ in length.", "Give every score its design, levels and weight."
         )
@@ -423,10 +424,7 @@ def _spreading(found: Search, rows: Rows, theta: Floats, errors: bool) -> tuple[
 
 
 def _curvature(laplace: Laplace, at: Floats) -> Floats:
-    """Central differences of the gradient."""
-    found = np.empty((len(at), len(at)))
-    for k in range(len(at)):
-        nudge = np.zeros(len(at))
-        nudge[k] = NUDGE
-        found[k] = (laplace.value_and_slope(at + nudge)[1] - laplace.value_and_slope(at - nudge)[1]) / (2 * NUDGE)
-    return (found + found.T) / 2
+    """Differences of the exact gradient, forward: off by a share of about NUDGE, for half of what both ways cost."""
+    here = laplace.value_and_slope(at)[1]
+    found = np.stack([laplace.value_and_slope(at + nudge)[1] - here for nudge in NUDGE * np.eye(len(at))])
+    return (found + found.T) / (2 * NUDGE)

@@ -13,7 +13,7 @@ means in shares of scores. Nothing here is a claim: those rest on persons (see `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -40,9 +40,10 @@ class Model:
     `components` is to be printed first: SD and share of the latent variance of each random intercept, and of
     what is left. `tests`: likelihood-ratio tests of terms, each with the interactions that it is in. `odds`: of a
     higher score, a group against the reference, with Wald's interval; per editor, and (editor null) averaged over
-    editors. `marginal`: probability of each outcome by group and editor. `splits`: the log-odds over all editors
-    from binary models at each cut; where odds are proportional they are alike, and like `ordinal`. `fits`: what
-    was fitted, and how it went.
+    editors. `marginal`: probability of each outcome by group and editor.
+    `splits`: log-odds of a group from binary models at each cut, without interactions; where odds are proportional
+    they are alike, and like `ordinal`, the ordinal model's without interactions. `fits`: what was fitted, and how
+    it went.
     """
 
     components: pl.DataFrame
@@ -94,7 +95,7 @@ _FITS = {
     "converged": pl.Boolean,
     "why": pl.String,
 }
-_UNKNOWN = "the data say nothing about it"
+_UNKNOWN = "no estimate: all scores of a group are at one end, or there are none"
 
 
 # What is fitted
@@ -122,11 +123,17 @@ class Setting:
             start=start,
         )
 
+    @property
+    def additive(self) -> Setting:
+        """The same without interactions."""
+        return replace(
+            self, formula=Formula(self.formula.levels, tuple(t for t in self.formula.terms if len(t) == 1))
+        )
+
     def split(self, at_least: int) -> Fit:
         """The binary model of scores at or above a cut."""
-        high = (self.scores >= at_least).astype(np.int64)
-        matrix = self.formula.matrix(self.cells)
-        return fit(high, matrix, self.formula.names, self.factors, rows=self.rows, errors=False)
+        high = replace(self, scores=(self.scores >= at_least).astype(np.int64))
+        return high.fit(self.formula)
 
     @property
     def text(self) -> str:
@@ -329,14 +336,16 @@ def _group_odds(
 
 def _splits(axis: str, found: Setting, full: Fit, protocol: Protocol) -> Iterator[dict[str, object]]:
     main, _ = _dimensions(protocol)
-    groups = found.formula.levels.get(main, ())
+    simple = found.additive
+    groups = simple.formula.levels.get(main, ())
     if full.loglik is None or len(groups) < 2:
         return
+    ordinal = simple.fit(simple.formula)
     for cut in full.values[1:]:
         few = min(int((found.scores >= cut).sum()), int((found.scores < cut).sum())) < FEWEST_IN_SPLIT
-        split = None if few else found.split(cut)
+        split = None if few else simple.split(cut)
         for group in groups[1:]:
-            weights = _difference(found.formula, {main: group}, {main: groups[0]})
+            weights = _difference(simple.formula, {main: group}, {main: groups[0]})
             value, error = (None, None) if split is None else split.along(weights)
             yield {
                 "axis": axis,
@@ -344,7 +353,7 @@ def _splits(axis: str, found: Setting, full: Fit, protocol: Protocol) -> Iterato
                 "group": group,
                 "log_odds": value,
                 "error": error,
-                "ordinal": full.along(weights)[0],
+                "ordinal": ordinal.along(weights)[0],
                 "why": "too few scores on one side" if few else _UNKNOWN if value is None else None,
             }
 

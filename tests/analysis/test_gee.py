@@ -1,0 +1,75 @@
+"""Estimating equations against statsmodels, and on what they cannot answer."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import polars as pl
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stillme.analysis import gee as module
+from stillme.analysis.gee import exchangeable, gee
+from stillme.analysis.outcomes import mark
+from stillme.protocol import Protocol
+from tests.analysis.test_modelled import audit
+
+
+def test_examples_in_the_text_are_true() -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10_000), st.integers(8, 20))
+def test_the_answers_are_statsmodels(seed: int, persons: int) -> None:
+    chance = np.random.default_rng(seed)
+    person = chance.integers(0, persons, 200)
+    group = person % 2
+    design = np.column_stack([group, chance.normal(size=200)])
+    hits = 0.7 * group + 0.5 * chance.normal(size=persons)[person] + chance.logistic(size=200) > 0.5
+    known = sm.GEE(
+        hits.astype(float),
+        sm.add_constant(design),
+        person,
+        family=sm.families.Binomial(),
+        cov_struct=sm.cov_struct.Exchangeable(),
+    )
+    found = exchangeable(hits, design, person)
+    robust, reduced = known.fit(ctol=1e-10), known.fit(cov_type="bias_reduced", ctol=1e-10)
+    assert found.coefficients == pytest.approx(robust.params, abs=1e-6)
+    assert np.sqrt(np.diag(found.robust)) == pytest.approx(robust.bse, abs=1e-6)
+    assert np.sqrt(np.diag(found.reduced)) == pytest.approx(reduced.bse, abs=1e-6)
+    assert found.correlation == pytest.approx(float(robust.cov_struct.dep_params), abs=1e-6)
+
+
+def test_a_planted_difference_is_found(protocol: Protocol) -> None:
+    scores = audit(protocol, seed=6, each=12, effect={"two": 2.0}, judges=("a",))
+    marked = mark(scores.with_columns(single=pl.lit(False), flagged=pl.lit(False)), protocol.rubrics.outcomes)
+    rows = {(r["editor"], r["outcome"]): r for r in gee(marked, protocol).iter_rows(named=True)}
+    assert rows["two", "race_changed"]["low"] > 1 and rows["two", "race_changed"]["p"] < 0.01
+    assert rows["one", "race_changed"]["low"] < 1 < rows["one", "race_changed"]["high"]
+    assert rows["two", "race_changed"]["persons"] == 36
+
+
+def test_what_cannot_be_known_is_null_with_a_reason(protocol: Protocol) -> None:
+    marked = mark(audit(protocol, judges=("a",), editors=("one",)), protocol.rubrics.outcomes)
+    reference = pl.col("race") == protocol.groups.reference_group["race"]
+    unhit = gee(marked.with_columns(hit=pl.col("hit") & ~reference), protocol)
+    assert (
+        unhit["odds_ratio"].to_list() == [None] and unhit["why"].item() == "a side has no hit, or nothing but hits"
+    )
+    assert gee(marked.filter(~reference), protocol)["why"].item() == "there is one group only"
+    few = gee(marked.filter(pl.col("person").is_in(["p0", "p1", "p9", "p10"])), protocol)
+    assert few["why"].item() == "too few persons"
+    assert gee(marked.clear(), protocol).is_empty()
+    assert gee(marked.with_columns(hit=pl.lit(None, pl.Boolean)), protocol).is_empty()
+
+
+def test_a_group_of_another_dimension_without_hits_does_no_harm(protocol: Protocol) -> None:
+    marked = mark(audit(protocol, seed=8, judges=("a",), editors=("one",)), protocol.rubrics.outcomes)
+    silent = marked.with_columns(hit=pl.col("hit") & (pl.col("age") != protocol.groups.ids("age")[1]))
+    found = gee(silent, protocol).row(0, named=True)
+    assert found["low"] < found["odds_ratio"] < found["high"]

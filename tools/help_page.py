@@ -13,7 +13,7 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 PAGE = Path(__file__).parent.parent / "docs/commands.md"
-COMMANDS = ("", "demo", "init", "check", "run", "status", "export", "report", "measure")
+COMMANDS = ("", "demo", "init", "check", "run", "status", "export", "report", "measure", "lint", "power")
 SOURCES = ("sources", *(f"sources {word}" for word in ("init", "sample", "screen", "select", "status", "export")))
 EDITORS = ("editors", "editors serve")
 HEAD = "# Commands\n\nMade from `stillme --help` by `python tools/help_page.py --write`.\n"

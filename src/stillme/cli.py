@@ -211,6 +211,34 @@ def lint(
         raise SystemExit(2)
 
 
+@app.command()
+def power(
+    file: Annotated[Path | None, typer.Argument(metavar="[AUDIT.yaml]", help="An audit, for its size.")] = None,
+    persons_per_cell: Annotated[
+        list[int] | None, typer.Option(min=1, help="Portraits a cell of the groups; several times to compare.")
+    ] = None,
+    prompts: Annotated[list[int] | None, typer.Option(min=1, help="How many; several times to compare.")] = None,
+    seeds: Annotated[list[int] | None, typer.Option(min=1, help="Edits of a portrait and prompt.")] = None,
+    rate: Annotated[float, typer.Option(min=0, max=1, help="The outcome's rate in the reference group.")] = 0.08,
+    icc: Annotated[
+        list[float] | None,
+        typer.Option(min=0, max=0.6, help="How alike edits of one person are; else 0.03 to 0.11."),
+    ] = None,
+    family: Annotated[
+        int | None, typer.Option(min=1, help="Contrasts that are claimed together; else the declared ones.")
+    ] = None,
+    sets: Annotated[int, typer.Option(min=20, help="Simulated audits a line.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, help="Of the simulation.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Say what an audit of a given size can and cannot resolve, by simulating it."""
+    from stillme import powering
+
+    sizes = (persons_per_cell or (), prompts or (), seeds or ())
+    found = powering.power(powering.Asked(file, *sizes, rate, icc or (), family, sets, seed))
+    print(json.dumps(found.plain()) if as_json else powering.words(found))
+
+
 sources = typer.Typer(no_args_is_help=True, help="Choose portraits from a data set, with a record of how.")
 app.add_typer(sources, name="sources")
 SelectionFile = Annotated[Path, typer.Argument(help="The selection's configuration.", show_default=True)]

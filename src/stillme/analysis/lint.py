@@ -281,7 +281,9 @@ def _interval(table: Table, low: str, high: str, estimates: Sequence[str]) -> It
         lost = _rows(known & (below <= above) & ~_held(table, low, high, estimates))
         said = some([f"{_span(table, low, high, row)} around {_told(table, estimates, row)}" for row in lost])
         if lost:
-            yield found(table, "intervals", low, lost, f"{low} to {high} does not hold its estimate: {said}.")
+            sentence = f"{low} to {high} does not hold its estimate: {said}."
+            severity = Severity.ERROR if low == "low" else Severity.WARNING  # a corrected figure may leave its own
+            yield found(table, "intervals", low, lost, sentence, severity)
     yield from _beyond(table, low, high, estimates)
 
 

@@ -23,7 +23,7 @@ from stillme.analysis.humans import (
     majority,
     pairs,
     raters_scores,
-    reliability,
+    reliability_of_mean,
 )
 from stillme.analysis.icc import Form, icc
 from stillme.analysis.outcomes import mark
@@ -186,8 +186,8 @@ def test_a_mean_of_persons_without_variation_or_persons() -> None:
 
 
 def test_reliability_needs_outputs_that_differ_and_raters_that_share() -> None:
-    assert reliability([3, 4], [9, 16], [1, 1]) is None
-    assert reliability([6, 6], [26, 26], [2, 2]) is None  # (1, 5) twice: outputs differ less than raters
+    assert reliability_of_mean([3, 4], [9, 16], [1, 1]) is None
+    assert reliability_of_mean([6, 6], [26, 26], [2, 2]) is None  # (1, 5) twice: outputs differ less than raters
 
 
 def persons(seed: int, shift: float = 0.0, follow: str = "race") -> pl.DataFrame:
@@ -320,7 +320,7 @@ def raters_of(scores: pl.DataFrame, protocol: Protocol, seed: int, share: float)
     rng = np.random.default_rng(seed)
     trials = scores["trial"].unique(maintain_order=True)
     chosen = trials.filter(pl.Series(rng.random(len(trials)) < share))
-    part = scores.filter(pl.col("trial").is_in(chosen))
+    part = scores.filter(pl.col("trial").is_in(chosen.to_list()))
     return pl.concat(
         part.with_columns(
             pl.lit(f"r{rater}").alias("rater"),

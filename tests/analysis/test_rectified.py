@@ -92,7 +92,7 @@ def test_a_judge_that_sees_more_in_some_groups_is_put_right(shift: float, truth:
     assert cover["judges"] < (0.25 if shift > 0 else 0.75)
     for method in ("corrected", "tuned"):
         assert abs(bias[method]) < 0.008  # three times its error over 80 audits
-        assert 0.875 <= cover[method]  # three errors below 95 %
+        assert cover[method] >= 0.875  # three errors below 95 %
     spread = {m: np.std([contrast(f, m)["estimate"] for f in found]) for m in METHODS}
     assert spread["tuned"] < spread["raters"]
 

@@ -287,10 +287,12 @@ def _spread(
         .agg(pl.col("score").pow(2).sum().alias("squares"), pl.col("score").sum().alias("total"))
     )
     each = both.join(scored, on=ITEM, how="left", maintain_order="left")
-    return {key: reliability(part["total"], part["squares"], part["raters"]) for key, part in _groups(each, by)}
+    return {
+        key: reliability_of_mean(part["total"], part["squares"], part["raters"]) for key, part in _groups(each, by)
+    }
 
 
-def reliability(totals: ArrayLike, squares: ArrayLike, raters: ArrayLike) -> float | None:
+def reliability_of_mean(totals: ArrayLike, squares: ArrayLike, raters: ArrayLike) -> float | None:
     """What share of the variance of raters' means lies between outputs, given each output's sum and sum of squares
     of scores and its raters: b ÷ (b + w · mean of 1 ÷ raters).
 
@@ -298,7 +300,7 @@ def reliability(totals: ArrayLike, squares: ArrayLike, raters: ArrayLike) -> flo
     analysis of variance, which takes unequal numbers of raters). None where nobody shares an output, or where
     outputs do not differ beyond raters.
 
-    >>> round(reliability([2, 6, 10], [2, 20, 50], [2, 2, 2]), 3)
+    >>> round(reliability_of_mean([2, 6, 10], [2, 20, 50], [2, 2, 2]), 3)
     0.917
     """
     total, square, k = (np.asarray(values, float) for values in (totals, squares, raters))

@@ -9,11 +9,12 @@ from functools import cache
 import polars as pl
 import pytest
 
+from stillme.analysis.drift import drifted
 from stillme.analysis.mitigation import Mitigation, mitigation_findings
 from stillme.protocol.reader import builtin
 from stillme.report.build import Further, Party, build
 from stillme.report.context import Context
-from stillme.report.sections import mitigation
+from stillme.report.sections import mitigation, tradeoff
 from tests.mitigation.simulated import EDITORS, cases, scores, truth
 from tests.report.synthetic_audit import context
 from tests.report.test_build import Text
@@ -64,7 +65,8 @@ def test_without_an_effect_nothing_is_claimed() -> None:
     told = mitigation.claims(found(treated=False), shown())
     assert told and all(mitigation.NOT_SHOWN in line for line in told)
     first = mitigation.said(found(treated=False), shown())
-    assert len(first) == 1 and mitigation.NOT_SHOWN in first[0]
+    assert len(first) == 2 and mitigation.NOT_SHOWN in first[0]
+    assert "edit success was shown to be no worse: a loss is below the declared 0.25 points" in first[1]
 
 
 def test_cases_chosen_by_their_outcome_come_with_a_warning_and_without_claims_about_it() -> None:
@@ -104,7 +106,9 @@ def test_published_figures_stand_beside_every_group() -> None:
 
 def test_every_figure_has_its_pairs_and_persons_and_a_csv() -> None:
     html = page(found())
-    for name in ("arms", "before-after", "by-race", "by-gender", "by-age", "directions", "by-editor", "asked"):
+    later = ("no-worse", "no-worse-by-editor", "tradeoff-any", "tradeoff-axes", "omnibus", "ranks", "published")
+    first = ("arms", "before-after", "by-race", "by-gender", "by-age", "directions", "by-editor", "asked")
+    for name in (*first, *later):
         assert f'download="mitigation-{name}.csv"' in html, name
     row = found().effects.to_dicts()[0]
     assert f"{row['pairs']}/{row['cases']} pairs, {row['persons']} persons" in said(found())
@@ -130,3 +134,66 @@ def test_fewer_arms_are_a_report_too(arms: tuple[str, ...]) -> None:
 
 def test_the_same_numbers_give_the_same_page() -> None:
     assert page(found()) == page(found()) and "unbiased" not in page(found()).lower()
+
+
+def test_whether_edits_are_still_made_is_said_with_the_margin() -> None:
+    """The planted treatment costs edit success, about as much as the margin."""
+    told = tradeoff.kept(found(), shown(), lambda one: True)
+    rows = found().no_worse
+    assert rows is not None and len(told) == len(found().contrasts)
+    feature = rows.filter(pl.col("editor").is_null(), arm="feature", against="baseline").to_dicts()[0]
+    assert feature["verdict"] == "not shown" and "can be neither shown nor ruled out" in told[0]
+    assert f"(−{abs(feature['difference']):.2f}, one-sided bounds [" in told[0]
+    lost = rows.with_columns(verdict=pl.lit("worse"))
+    assert "was shown to be worse" in tradeoff.kept(replace(found(), no_worse=lost), shown(), lambda one: True)[0]
+    assert "Is the edit still made?" in said(found()) and told[0].replace("\N{NO-BREAK SPACE}", " ") in said(
+        found()
+    )
+
+
+def test_an_arm_dominates_only_where_both_sides_were_shown() -> None:
+    none = tradeoff.dominance(found(), shown(), lambda one: True)
+    assert none == ["No arm surely dominates another: what is won on one side is not shown to be won on both."]
+    made = found().tradeoff
+    assert made is not None
+    sure = made.differences.with_columns(
+        surely=pl.when((pl.col("arm") == "feature") & pl.col("editor").is_null()).then(pl.lit("feature"))
+    )
+    won = replace(found(), tradeoff=replace(made, differences=sure))
+    told = tradeoff.dominance(won, shown(), lambda one: True)
+    assert "All editors: “Feature prompt first” surely dominates “The prompt alone”." in told and len(told) == 3
+    assert tradeoff.dominance(won, shown(), lambda one: one.against != "baseline") == told[:2]
+
+
+def test_all_groups_are_told_apart_where_that_was_shown() -> None:
+    told = [line for line in mitigation.claims(found(), shown()) if "differs over all groups" in line]
+    row = found().omnibus
+    assert row is not None
+    race = row.filter(axis="race_drift", against="baseline").to_dicts()[0]
+    assert race["p_holm"] < 0.05 and f"from −{abs(race['smallest']):.2f} to " in told[0]
+    assert not [line for line in mitigation.claims(found(treated=False), shown()) if "differs over all" in line]
+
+
+def test_a_choice_that_nobody_told_is_seen_and_nothing_is_claimed_from_it() -> None:
+    """Cases whose first edit drifted, handed on as if they had been drawn."""
+    protocol = builtin()
+    every = cases(protocol, 500, 3)
+    made = scores(protocol, truth(protocol, kept={}), every, 3)
+    seen = drifted(made, protocol).filter("drifted", arm="baseline")
+    picked = made.join(seen, on=["editor", "prompt", "person"], how="semi")
+    untold = mitigation_findings(picked, protocol, selected_on_outcome=False)
+    text = said(untold)
+    assert "Cases look as if they were chosen by their outcome." in text
+    assert "without looking at any outcome" not in text and "says nothing: chosen by outcome" in text
+    assert not any("against the prompt alone" in line for line in mitigation.claims(untold, shown()))
+    assert "look as if they had been chosen" in mitigation.said(untold, shown())[0]
+    assert "nothing speaks for a choice by the outcome" in said(found())
+
+
+def test_the_published_rows_stand_in_the_published_order() -> None:
+    text = said(found())
+    table = text[text.index("Means over edits, by perceived race") :]
+    printed = [row["race"] for row in builtin().published[mitigation.BY_GROUP]]
+    places = [table.index(f" {name}") for name in printed]
+    assert places == sorted(places) and table.index("Everybody") > places[-1]
+    assert "net direction" in table and "amount of change" in table

@@ -28,6 +28,7 @@ from stillme.report.numbers import (
     signed,
     span,
 )
+from stillme.report.sections import tradeoff
 from stillme.report.sentences import SHOWN_BELOW
 from stillme.report.tables import (
     Cell,
@@ -62,18 +63,23 @@ def build(found: Mitigation, context: Context) -> Section:
 
 def said(found: Mitigation, context: Context) -> tuple[str, ...]:
     """What stands on the first screen: the feature prompt's effect, as far as it can be told from this run."""
-    warning = (f"Mitigation: {_chosen(found, context)} {_EXPECTED}",) if found.selected_on_outcome else ()
+    warning = (f"Mitigation: {_chosen(found, context)} {_EXPECTED}",) if found.is_selected else ()
     first = [one for one in found.contrasts if _leads_with_features(one, context)]
     first = [one for one in first if _is_clean(one, found, context)][:1]
-    return (*warning, *(f"Mitigation: {told}" for one in first for told in _told(one, found, context)))
+    still = tradeoff.kept(found, context, lambda one: one in first)
+    return (
+        *warning,
+        *(f"Mitigation: {told}" for one in first for told in (*_told(one, found, context), *still)),
+    )
 
 
 def _blocks(found: Mitigation, context: Context) -> Iterator[Block]:
     yield prose(_compared(found, context), _reading())
-    if found.selected_on_outcome:
+    if found.is_selected:
         yield _warning(found, context)
     yield bullets(claims(found, context) or [f"{capital(NOT_SHOWN)}."])
     yield _effects("mitigation-arms", "Every arm against another, by axis", found.effects, found, context)
+    yield from tradeoff.blocks(found, context, lambda one: _is_clean(one, found, context))
     yield from _by_group(found, context)
     yield from _rest(found, context)
 
@@ -90,12 +96,15 @@ def _compared(found: Mitigation, context: Context) -> str:
 
 
 def _drawn(found: Mitigation, context: Context) -> str:
-    if found.selected_on_outcome:
+    if found.is_selected:
         return _chosen(found, context)
-    return "The cases were drawn evenly over groups, prompts and editors, without looking at any outcome."
+    seen = f" {found.selection.because}" if found.selection is not None else ""
+    return f"The cases were drawn evenly over groups, prompts and editors, without looking at any outcome.{seen}"
 
 
 def _chosen(found: Mitigation, context: Context) -> str:
+    if not found.selected_on_outcome and found.selection is not None:
+        return found.selection.because
     rules = context.protocol.mitigation
     seen = listed([lowered(context.outcomes[name].label) for name in rules.drifted]) if rules else "drift"
     return f"The cases were chosen because of what was seen in their first edit ({seen})."
@@ -128,8 +137,11 @@ _EXPECTED = "An “improvement” over that edit is expected without any effect 
 
 
 def _warning(found: Mitigation, context: Context) -> Notice:
+    told = "Cases were chosen by their outcome"
+    seen = (found.selection.because,) if found.selected_on_outcome and found.selection is not None else ()
     return Notice(
-        "Cases were chosen by their outcome", (f"{_chosen(found, context)} {_EXPECTED}", _again(found, context))
+        told if found.selected_on_outcome else "Cases look as if they were chosen by their outcome",
+        (f"{_chosen(found, context)} {_EXPECTED}", *seen, _again(found, context)),
     )
 
 
@@ -153,7 +165,7 @@ def _again(found: Mitigation, context: Context) -> str:
 def _is_clean(contrast: Contrast, found: Mitigation, context: Context) -> bool:
     """Whether a comparison says something about the sentence: none of its arms was chosen by."""
     plain = [arm.id for arm in context.protocol.manifest.arms if not (arm.lead or arm.prefix or arm.seed_offset)]
-    return not (found.selected_on_outcome and contrast.against in plain)
+    return not (found.is_selected and {contrast.arm, contrast.against} & set(plain))
 
 
 # What can be said
@@ -166,7 +178,7 @@ def claims(found: Mitigation, context: Context) -> list[str]:
         for contrast in found.contrasts
         if _is_clean(contrast, found, context)
         for text in _told(contrast, found, context)
-    ] + list(_uneven(found, context))
+    ] + [*_uneven(found, context), *tradeoff.uneven(found, context, lambda one: _is_clean(one, found, context))]
 
 
 def _told(contrast: Contrast, found: Mitigation, context: Context) -> Iterator[str]:
@@ -292,7 +304,7 @@ def _leads_with_features(contrast: Contrast, context: Context) -> bool:
 
 
 def _read_groups(found: Mitigation) -> str:
-    warned = f" {_EXPECTED}" if found.selected_on_outcome else ""
+    warned = f" {_EXPECTED}" if found.is_selected else ""
     return (
         "Groups are perceptions. Comparing many groups by eye finds differences by chance: whether groups differ "
         "is said above, where it was shown. Published figures stand beside, as printed; the publication says both "

@@ -5,8 +5,8 @@ Files hold the frame as it was computed. What is printed is chosen and rounded h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -20,16 +20,20 @@ MOST_ROWS = 40  # of a printed table; the file has them all
 
 @dataclass(frozen=True)
 class Shown:
-    """A column as people read it."""
+    """A column as people read it. `wide`: a terminal has no room for it."""
 
     heading: str
     read: Callable[[Row], str]
     is_number: bool = True
+    wide: bool = False
 
 
 @dataclass(frozen=True)
 class Tabled:
-    """One table of the analysis. `part`: the heading under which it stands. Without `shown` it is a file only."""
+    """One table of the analysis. `part`: the heading under which it stands. Without `shown` it is a file only.
+
+    `first`: it is also printed in a terminal, because a reader needs it first; `brief`: only these rows of it.
+    """
 
     id: str
     part: str
@@ -37,12 +41,19 @@ class Tabled:
     frame: pl.DataFrame
     shown: tuple[Shown, ...] = ()
     notes: tuple[str, ...] = ()
+    first: bool = False
+    brief: pl.Expr | None = None
 
     def rows(self) -> list[tuple[str, ...]]:
         return [
             tuple(column.read(row) for column in self.shown)
             for row in self.frame.head(MOST_ROWS).iter_rows(named=True)
         ]
+
+    def briefly(self) -> Tabled:
+        """As a terminal has room for it."""
+        kept = self.frame if self.brief is None else self.frame.filter(self.brief)
+        return replace(self, frame=kept, shown=tuple(column for column in self.shown if not column.wide))
 
     @property
     def cut(self) -> int:
@@ -64,6 +75,10 @@ def markdown(table: Tabled) -> Iterator[str]:
 
 
 # How columns are written
+
+
+def wide(*columns: Shown) -> tuple[Shown, ...]:
+    return tuple(replace(column, wide=True) for column in columns)
 
 
 def word(key: str, heading: str = "", names: Mapping[str, str] | None = None) -> Shown:
@@ -115,3 +130,20 @@ def around(low: str = "low", high: str = "high", heading: str = "95 % interval",
 
 def probability(key: str, heading: str = "") -> Shown:
     return Shown(heading or key.replace("_", " "), lambda row: p_value(row[key]))
+
+
+def plain(
+    frame: pl.DataFrame, names: Mapping[str, str] | None = None, leave: Collection[str] = ()
+) -> tuple[Shown, ...]:
+    """All columns, by their kinds: words, whole numbers, numbers with three decimals."""
+    return tuple(_plain(name, kind, names) for name, kind in frame.schema.items() if name not in leave)
+
+
+def _plain(name: str, kind: pl.DataType, names: Mapping[str, str] | None) -> Shown:
+    if kind == pl.Boolean:
+        return yes(name)
+    if kind.is_integer():
+        return whole(name)
+    if kind.is_float():
+        return probability(name) if name == "p" or name.startswith("p_") else number(name, digits=3)
+    return word(name, names=names)

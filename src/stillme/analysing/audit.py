@@ -1,0 +1,98 @@
+"""The part of the inputs that the main tables are about, and what every table needs to know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from stillme.analysing.inputs import Inputs
+from stillme.analysis.modelled import Model, model
+from stillme.analysis.outcomes import mark
+from stillme.protocol import Protocol
+from stillme.records import DIAGNOSE, MITIGATE, Status
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The diagnosis: the prompt alone, asked of everybody. Other experiments stay in `inputs`."""
+
+    inputs: Inputs
+    seed: int = 0
+
+    @property
+    def protocol(self) -> Protocol:
+        return self.inputs.protocol
+
+    @cached_property
+    def about(self) -> pl.Expr:
+        """Which rows of a frame the main tables are about."""
+        frame = self.inputs.main
+        experiments = frame["experiment"].unique(maintain_order=True).to_list()
+        chosen = next((e for e in (DIAGNOSE, MITIGATE) if e in experiments), experiments[0])
+        arms = frame.filter(pl.col("experiment") == chosen)["arm"].unique(maintain_order=True).to_list()
+        plain = [arm.id for arm in self.protocol.manifest.arms if not arm.lead and not arm.prefix]
+        arm = next((arm for arm in plain if arm in arms), arms[0])
+        return (pl.col("experiment") == chosen) & (pl.col("arm") == arm)
+
+    @cached_property
+    def scores(self) -> pl.DataFrame:
+        return self.inputs.main.filter(self.about)
+
+    @cached_property
+    def by_rounding(self) -> dict[str, pl.DataFrame]:
+        return {mode: frame.filter(self.about) for mode, frame in self.inputs.scores.scores.items()}
+
+    @cached_property
+    def judged(self) -> pl.DataFrame | None:
+        """What judges gave, row by row; None where the table does not say."""
+        rows = self.inputs.scores.judged
+        return None if rows is None else rows.filter(self.about)
+
+    @cached_property
+    def judge_rows(self) -> pl.DataFrame:
+        """The same; of a table of finished scores, those, as if one judge had given them."""
+        if self.judged is not None:
+            return self.judged
+        given = pl.when(pl.col("score").is_null()).then(pl.lit(Status.MALFORMED.value))
+        return self.scores.with_columns(
+            judge=pl.lit("ensemble"), rank=pl.lit(0, pl.Int64), status=given.otherwise(pl.lit(Status.OK.value))
+        )
+
+    @cached_property
+    def marked(self) -> pl.DataFrame:
+        return mark(self.scores, self.protocol.rubrics.outcomes)
+
+    @cached_property
+    def model(self) -> Model:
+        """The ordinal mixed model of every axis: it takes longest, and two parts read it."""
+        return model(self.judge_rows, self.protocol)
+
+    @cached_property
+    def edits(self) -> pl.DataFrame | None:
+        edits = self.inputs.edits
+        return None if edits is None else edits.filter(self.about)
+
+    @cached_property
+    def dimensions(self) -> list[str]:
+        """Those in which there is something to compare."""
+        return [d for d in self.protocol.groups.dimensions if self.scores[d].drop_nulls().n_unique() > 1]
+
+    @property
+    def dimension(self) -> str:
+        """That of the reference group: what the fixed contrast is about."""
+        return next(iter(self.protocol.groups.reference_group))
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the reference group can be held against anybody."""
+        reference = self.protocol.groups.reference_group[self.dimension]
+        return self.dimension in self.dimensions and reference in set(self.scores[self.dimension])
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Words for groups, outcomes and axes."""
+        groups = {g.id: g.label for d in self.protocol.groups.dimensions.values() for g in d}
+        outcomes = {name: outcome.label for name, outcome in self.protocol.rubrics.outcomes.items()}
+        return {**groups, **outcomes, **{axis.id: axis.label for axis in self.protocol.rubrics.axes}}

@@ -1,0 +1,102 @@
+"""The experiments beside the diagnosis: what a sentence before the prompt changes; stereotypes of occupations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stillme.analysing.audit import Audit
+from stillme.analysing.tables import Tabled, around, change, number, plain, probability, share, whole, wide, word
+from stillme.analysis.mitigation import Mitigation, mitigation_findings
+from stillme.analysis.modelled import treatment_model
+from stillme.analysis.stereotype import Stereotypes
+from stillme.records import MITIGATE
+
+MITIGATION, STEREOTYPES = "Mitigation", "Stereotypes of occupations"
+
+
+def build(audit: Audit) -> Iterator[Tabled]:
+    arms = _arms(audit)
+    if arms is not None:
+        yield from _mitigation(audit, arms)
+    if audit.inputs.stereotypes is not None:
+        yield from _stereotypes(audit, audit.inputs.stereotypes)
+
+
+def _arms(audit: Audit) -> pl.DataFrame | None:
+    """The scores of an experiment with several arms; None where there is none."""
+    scores = audit.inputs.main
+    own = scores.filter(pl.col("experiment") == MITIGATE)
+    found = own if own.height else scores
+    return found if found["arm"].n_unique() > 1 else None
+
+
+def _mitigation(audit: Audit, arms: pl.DataFrame) -> Iterator[Tabled]:
+    found = mitigation_findings(
+        arms, audit.protocol, selected_on_outcome=bool(audit.inputs.selected), seed=audit.seed
+    )
+    shown = (
+        word("axis", names=audit.labels),
+        word("arm"),
+        word("against"),
+        number("first_mean", "before"),
+        number("second_mean", "after"),
+        change("difference"),
+        around(),
+        *wide(share("zeros", "no difference"), whole("pairs"), whole("persons")),
+        probability("p"),
+        probability("p_holm", "p corrected"),
+    )
+    notes = () if found.selection is None or not found.is_selected else (found.selection.because,)
+    title = "What each arm changes, on the same cases"
+    yield Tabled("mitigation_effects", MITIGATION, title, found.effects, shown, notes, first=True)
+    for id, title, frame in _others(found):
+        yield Tabled(f"mitigation_{id}", MITIGATION, title, frame, plain(frame, audit.labels))
+    model = treatment_model(arms, audit.protocol)
+    for name, title in {
+        "tests": "Does the treatment work alike on all groups? (ordinal model)",
+        "odds": "Odds by arm",
+    }.items():
+        frame = getattr(model, name)
+        yield Tabled(f"treatment_{name}", MITIGATION, title, frame, plain(frame, audit.labels))
+
+
+def _others(found: Mitigation) -> Iterator[tuple[str, str, pl.DataFrame]]:
+    titles = {
+        "arms": "What was asked of each arm",
+        "published": "Means before and after, as tables 14 and 19",
+        "by_group": "By groups",
+        "by_editor": "By editor",
+        "directions": "Direction of signed axes",
+        "uneven": "Everyone else's change minus the reference group's",
+        "omnibus": "Is the change the same for all groups?",
+        "ranks": "Signed ranks, per edit as published and per person",
+        "no_worse": "Are edits still made? (non-inferiority)",
+    }
+    for name, title in titles.items():
+        frame = getattr(found, name)
+        if frame is not None:
+            yield name, title, frame
+    if found.tradeoff is not None:
+        yield "tradeoff", "Success against drift, arm by arm", found.tradeoff.points
+        yield "dominated", "Which arms are worse on both", found.tradeoff.differences
+
+
+def _stereotypes(audit: Audit, found: Stereotypes) -> Iterator[Tabled]:
+    titles = {
+        "adherence": "How often the stereotype is followed, as published",
+        "gaps": "Pro − anti: what the stereotype does beyond the pronoun",
+        "effects": "What moves it",
+        "occupations": "By occupation",
+        "flips": "Portraits shown as another gender",
+        "arms": "How often the stereotype is followed, in every arm",
+        "matched": "Pairs that differ in one cue alone",
+        "flips_by_sentence": "Portraits shown as another gender, with and without a pronoun",
+        "cells": "Every cell",
+    }
+    for name, title in titles.items():
+        frame = getattr(found, name)
+        if frame is None:
+            continue
+        yield Tabled(f"stereotype_{name}", STEREOTYPES, title, frame, plain(frame, audit.labels))

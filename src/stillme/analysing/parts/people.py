@@ -1,0 +1,97 @@
+"""Judges and people: how far they agree, whom to trust with what, and rates corrected by raters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import polars as pl
+
+from stillme.analysing.audit import Audit
+from stillme.analysing.tables import Tabled, apart, around, number, plain, share, whole, within, word
+from stillme.analysis.agreement import agreement
+from stillme.analysis.humans import human_findings
+from stillme.analysis.participants import participants, table
+from stillme.analysis.raters import REMOVED, quality, with_and_without
+from stillme.analysis.reliability import reliability
+
+JUDGES, RATERS, BESIDE = "Judges", "Raters", "Judges beside raters"
+
+
+def build(audit: Audit) -> Iterator[Tabled]:
+    if audit.judged is not None:
+        yield from _judges(audit, audit.judged)
+    if audit.inputs.ratings is not None:
+        yield from _raters(audit, audit.inputs.ratings)
+        yield from _beside(audit, audit.inputs.ratings)
+    if audit.inputs.participants is not None:
+        frame = table(participants(audit.inputs.participants))
+        yield Tabled("participants", RATERS, "Participants (as table 10)", frame, plain(frame))
+
+
+def _judges(audit: Audit, judged: pl.DataFrame) -> Iterator[Tabled]:
+    frame = agreement(judged.filter(~pl.col("requested")))
+    shown = (
+        word("axis", names=audit.labels),
+        word("first_judge", "judge"),
+        word("second_judge", "and judge"),
+        whole("pairs"),
+        share("exact"),
+        share("within_one", "within a point"),
+        number("difference", "mean difference"),
+        number("kappa", "weighted κ"),
+    )
+    yield Tabled("judge_agreement", JUDGES, "How far judges agree", frame, shown)
+
+
+def _raters(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
+    checks = audit.inputs.checks
+    none = pl.DataFrame(schema={"rater": pl.String, "check": pl.String, "passed": pl.Boolean})
+    found = quality(ratings, none if checks is None else checks, audit.protocol.study_rules)
+    yield Tabled("rater_verdicts", RATERS, "Raters: kept, flagged, removed", found.verdicts, plain(found.verdicts))
+    yield Tabled("rater_rules", RATERS, "Every rule for every rater", found.rules)
+    removed = found.verdicts.filter(pl.col("verdict") == REMOVED)["rater"].to_list()
+    frame = with_and_without(ratings, removed, partial(reliability, protocol=audit.protocol))
+    shown = (
+        word("sample"),
+        word("axis", names=audit.labels),
+        number("alpha_ordinal", "ordinal α"),
+        around(),
+        number("alpha_interval", "interval α"),
+        number("fleiss", "Fleiss κ"),
+        number("ac2", "AC2"),
+        share("agreement", "equal pairs"),
+        whole("items"),
+        whole("raters"),
+        word("gate", "may carry"),
+    )
+    yield Tabled("reliability", RATERS, "How far raters agree, with and without those removed", frame, shown)
+
+
+def _beside(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
+    own = ratings.filter(pl.col("trial").is_in(audit.scores["trial"].unique().implode()))
+    if not own.height or not audit.has_reference:
+        return
+    found = human_findings(audit.scores, audit.marked, own, audit.protocol, audit.judged, audit.seed)
+    titles = {
+        "alignment": "Judges against raters, by axis",
+        "by_group": f"Judges against raters, by axis and perceived {audit.dimension}",
+        "by_judge": "Each judge against raters",
+        "functioning": "Do judges differ from raters otherwise for some groups?",
+        "confusion": "Where most raters say yes, and judges do",
+        "bounds": "Are judges' rates a lower bound of raters'?",
+        "change_bounds": "Is the change that judges see a lower bound?",
+    }
+    for name, title in titles.items():
+        frame = getattr(found, name)
+        if frame is not None:
+            yield Tabled(f"judges_raters_{name}", BESIDE, title, frame, plain(frame, audit.labels))
+    methods = (word("method"), share("estimate"), within(), whole("labelled"), whole("outputs"), word("reason"))
+    about = (word("outcome", names=audit.labels), word("editor"))
+    group = word("group", f"perceived {audit.dimension}", audit.labels)
+    rated, contrasted = found.rectified.rates, found.rectified.contrasts
+    title = "Rates of judges, of raters, and of judges corrected by raters group by group"
+    yield Tabled("corrected_rates", BESIDE, title, rated, (*about, group, *methods))
+    title = "Everyone else minus the reference group: judges, raters, corrected"
+    points = (*about, methods[0], apart("estimate", "difference (points)"), *methods[2:])
+    yield Tabled("corrected_contrasts", BESIDE, title, contrasted, points)

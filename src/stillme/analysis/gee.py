@@ -3,7 +3,7 @@
 A logistic regression of hits that are equally correlated within a cluster (a person); the interval rests on how
 clusters differ, not on the correlation being right. The usual sandwich is too narrow for a dozen clusters a group,
 so every cluster's residual is first blown up by its leverage (Mancl and DeRouen 2001). Everything is made of sums
-over clusters, so that time grows with rows and the largest matrix does not.
+over clusters, and rows that are alike are one that counts several times: a person is two rows, however many edits.
 
 Odds ratios here are those of shares in a population: nearer to 1 than those of one and the same person, which
 `modelled` gives.
@@ -42,11 +42,14 @@ class Equations:
     converged: bool
 
 
-def exchangeable(hits: ArrayLike, design: ArrayLike, clusters: ArrayLike) -> Equations:
+def exchangeable(
+    hits: ArrayLike, design: ArrayLike, clusters: ArrayLike, counts: ArrayLike | None = None
+) -> Equations:
     """Logistic regression with equal correlation within clusters.
 
     `design` has no constant: one is put in front. Solves Σ D′V⁻¹(y − μ) = 0 over clusters, where V has the
     binomial variances and one correlation α, estimated from products of Pearson residuals within clusters.
+    `counts`: how often each row occurs in its cluster.
 
     >>> sides = [[0], [0], [0], [0], [1], [1], [1], [1]]
     >>> found = exchangeable([0, 1, 1, 1, 0, 0, 1, 0], sides, [1, 1, 2, 2, 3, 3, 4, 4])
@@ -55,8 +58,9 @@ def exchangeable(hits: ArrayLike, design: ArrayLike, clusters: ArrayLike) -> Equ
     """
     y, codes = np.asarray(hits, float), np.unique(np.asarray(clusters), return_inverse=True)[1]
     matrix = np.column_stack([np.ones(len(y)), np.asarray(design, float).reshape(len(y), -1)])
+    count = np.ones(len(y)) if counts is None else np.asarray(counts, float)
     order = np.argsort(codes, kind="stable")
-    sums = _Sums(y[order], matrix[order], codes[order].astype(np.int64))
+    sums = _Sums(y[order], matrix[order], codes[order].astype(np.int64), count[order])
     beta, alpha = np.zeros(matrix.shape[1]), 0.0
     converged = False
     for _ in range(ROUNDS):
@@ -73,14 +77,14 @@ def exchangeable(hits: ArrayLike, design: ArrayLike, clusters: ArrayLike) -> Equ
 class _Sums:
     """Rows sorted by cluster, and what the equations need of each cluster."""
 
-    def __init__(self, y: Floats, matrix: Floats, codes: Codes) -> None:
-        self.y, self.matrix = y, matrix
+    def __init__(self, y: Floats, matrix: Floats, codes: Codes, counts: Floats) -> None:
+        self.y, self.matrix, self.counts = y, matrix, counts
         self.starts = np.flatnonzero(np.diff(codes, prepend=-1))
-        self.sizes = np.diff(np.append(self.starts, len(y))).astype(np.float64)
-        self.row_sizes = np.repeat(self.sizes, self.sizes.astype(np.int64))
+        self.sizes = self.by_cluster(np.ones(len(y)))
 
     def by_cluster(self, values: Floats) -> Floats:
-        return np.asarray(np.add.reduceat(values, self.starts, axis=0), np.float64)
+        counted = values * (self.counts if values.ndim == 1 else self.counts[:, None])
+        return np.asarray(np.add.reduceat(counted, self.starts, axis=0), np.float64)
 
     def residuals(self, beta: Floats) -> tuple[Floats, Floats]:
         """Pearson residuals, and the standard deviations that they are in."""
@@ -91,12 +95,12 @@ class _Sums:
     def correlation(self, beta: Floats) -> float:
         resid, _ = self.residuals(beta)
         squares, columns = resid**2, self.matrix.shape[1]
-        scale = float(squares.sum()) / max(len(resid) - columns, 1)
+        scale = float(squares @ self.counts) / max(float(self.sizes.sum()) - columns, 1.0)
         products = float((self.by_cluster(resid) ** 2 - self.by_cluster(squares)).sum()) / 2
         pairs = float((self.sizes * (self.sizes - 1)).sum()) / 2 - columns
         if pairs <= 0 or scale <= 0:
             return 0.0
-        lowest = -0.9 / max(float(self.sizes.max()) - 1, 1.0)  # below −1 ÷ (size − 1) no such correlation exists
+        lowest = -0.99 / max(float(self.sizes.max()) - 1, 1.0)  # below −1 ÷ (size − 1) no such correlation exists
         return float(np.clip(products / scale / pairs, lowest, 0.99))
 
     def equations(self, beta: Floats, alpha: float) -> tuple[Floats, Floats]:
@@ -166,7 +170,8 @@ def _odds(rows: pl.DataFrame, others: Sequence[str], protocol: Protocol, level: 
     why = _why_not(rows)
     if why:
         return {"persons": persons, **blank, "why": why}
-    found = exchangeable(rows["hit"], _design(rows, others, protocol), rows["person"])
+    alike = rows.group_by("person", "hit", "is_other", *others).len("count").sort("person", "hit")
+    found = exchangeable(alike["hit"], _design(alike, others, protocol), alike["person"], alike["count"])
     value, error = float(found.coefficients[1]), float(np.sqrt(found.reduced[1, 1]))
     free = persons - len(found.coefficients)
     if not found.converged or abs(value) > FARTHEST or error <= 0 or free < 1:

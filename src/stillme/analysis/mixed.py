@@ -424,7 +424,7 @@ def _spreading(found: Search, rows: Rows, theta: Floats, errors: bool) -> tuple[
 
 
 def _curvature(laplace: Laplace, at: Floats) -> Floats:
-    """Differences of the exact gradient, forward: off by a share of about NUDGE, for half of what both ways cost."""
+    """Differences of the exact gradient, forward: off by a share of about NUDGE, at half the cost of both ways."""
     here = laplace.value_and_slope(at)[1]
     found = np.stack([laplace.value_and_slope(at + nudge)[1] - here for nudge in NUDGE * np.eye(len(at))])
     return (found + found.T) / (2 * NUDGE)

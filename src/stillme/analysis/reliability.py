@@ -6,7 +6,8 @@ AC1 and AC2 and the plain share of agreement stand beside it, because alpha and 
 scores are one and the same. Fleiss' kappa is for comparison with earlier studies: it knows no distances.
 
 Raters sit in tasks, and items of one task share their raters. Intervals therefore leave out one task at a time: in
-simulated studies (10 tasks of 3 raters) that covers 95 %, resampling items 85 %, resampling tasks 89 %.
+simulated studies (10 tasks of 3 raters) that covers about 95 %, resampling items 84 %, resampling tasks 88 %, and
+Gwet's own standard error, which takes items as independent, 65 %.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from stillme.report.numbers import bracket, count, listed, lowered, p_value, plu
 NET = "net"
 SURE = 0.05
 WIDTH = 110
+MOST = 4  # examples in a sentence
 Row = Mapping[str, Any]
 
 
@@ -124,10 +125,17 @@ def _judges(found: Mapping[str, Tabled], inputs: Inputs) -> Iterator[str]:
 
 
 def _missing(found: Mapping[str, Tabled], inputs: Inputs) -> Iterator[str]:
-    rows = [row for row in _rows(found, "missing_by_group") if row.get("informative")]
-    if rows:
-        told = listed(list(dict.fromkeys(f"{row['editor']} ({row['dimension']} {row['group']})" for row in rows)))
-        yield f"Scores are not missing alike for all groups: {told}. Read the bounds beside the rates."
+    rows = _rows(found, "missing_by_group", uneven=True)
+    told = [f"{row['reason']} of {row['editor']} ({_group(row, inputs)})" for row in rows]
+    if told:
+        more = f" and {len(told) - MOST} more" if len(told) > MOST else ""
+        told_of = ", ".join(told[:MOST])
+        yield f"Not missing alike for all groups: {told_of}{more}. Read the bounds beside the rates."
+
+
+def _group(row: Row, inputs: Inputs) -> str:
+    labels = inputs.protocol.groups.labels(row["dimension"])
+    return f"perceived {labels.get(row['group'], row['group'])}"
 
 
 def _gates(found: Mapping[str, Tabled], inputs: Inputs) -> Iterator[str]:

@@ -8,7 +8,16 @@ import polars as pl
 
 from stillme.analysing.audit import Audit
 from stillme.analysing.inputs import Inputs
-from stillme.analysing.parts import disparities, experiments, models, outcomes, people, published, sureness
+from stillme.analysing.parts import (
+    disparities,
+    experiments,
+    missing,
+    models,
+    outcomes,
+    people,
+    published,
+    sureness,
+)
 from stillme.analysing.tables import Tabled, word
 from stillme.analysis.lint import lint_frame
 
@@ -22,6 +31,7 @@ PARTS: tuple[Part, ...] = (
     published.build,
     models.build,
     sureness.choices,
+    missing.build,
     people.build,
     experiments.build,
 )

@@ -138,6 +138,27 @@ def test_the_first_screen_says_the_same() -> None:
     assert all(one.replace("\N{NO-BREAK SPACE}", " ") in summary for one in stereotypes.said(tables, shown))
 
 
+def test_every_figure_stands_with_its_clusters_and_what_is_unclear() -> None:
+    tables = found("separate")
+    html, text = page(tables, told()), section(tables, told())
+    for name in ("pairs", "flips-by-sentence", "arms", "occupations", "gap", "adherence"):
+        assert f'download="stereotype-{name}.csv"' in html, name
+    (row,) = tables.gaps.filter(editor="biased", sentences="all").to_dicts()
+    assert f"[{row['occupation_low'] * 100:.1f}, {row['occupation_high'] * 100:.1f}] 40 occupations" in text
+    assert tables.matched is not None
+    (pairs,) = tables.matched.filter(editor="pronoun", effect="pronoun").to_dicts()
+    assert (pairs["first_only"], pairs["second_only"]) == (
+        156,
+        0,
+    ) and "the pronoun 156 0 0 156 0 0 < 0.001" in text
+    assert "McNemar" in text and "none or all of the unclear followed" in text
+
+
+def test_arms_that_were_not_balanced_have_no_table_of_pairs() -> None:
+    text = section(found("separate", False), told())
+    assert "Pairs that differ in one cue" not in text and "Adherence in every arm" not in text
+
+
 def test_words_are_those_of_the_project() -> None:
     text = section(found(), told()).lower()
     assert not [word for word in ("unbiased", "debiased", "fair model", "bias-free") if word in text]

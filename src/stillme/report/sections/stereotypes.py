@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import polars as pl
+
 from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
 from stillme.analysis.stereotype import (
     ABSENT,
@@ -29,7 +31,18 @@ from stillme.records import STEREOTYPE, Status
 from stillme.report.blocks import Block, Fold, Notice, Section, bullets, prose
 from stillme.report.context import Context
 from stillme.report.lookup import by_key, editor_names
-from stillme.report.numbers import INTERVAL, between, count, known, listed, percent, plural, points, signed
+from stillme.report.numbers import (
+    INTERVAL,
+    between,
+    bracket,
+    count,
+    known,
+    listed,
+    percent,
+    plural,
+    points,
+    signed,
+)
 from stillme.report.sentences import SHOWN_BELOW
 from stillme.report.tables import (
     Cell,
@@ -82,8 +95,17 @@ def _blocks(found: Stereotypes, context: Context) -> Iterator[Block]:
     if found.balanced:
         yield _gaps(found, context)
         yield _effects(found, context)
+        if found.matched is not None:
+            yield Fold(
+                "Pairs that differ in one cue", "McNemar’s test", (_matched(found.matched, found, context),)
+            )
     if found.flips.height:
         yield _flips(found, context)
+        if found.flips_by_sentence is not None:
+            made = _flips_by_sentence(found.flips_by_sentence, context)
+            yield Fold("Flips with and without a pronoun", "and what is unclear", (made,))
+    if found.arms is not None and found.balanced:
+        yield Fold("Every arm", "adherence as it was asked", (_arms(found.arms, context),))
     yield Fold("By occupation", "few prompts each: to look at, not to claim", (_occupations(found, context),))
     yield Fold("Every combination", "how many of which category", (_cells(found, context),))
     if found.statuses.height:
@@ -206,7 +228,13 @@ def _adherence(found: Stereotypes, context: Context) -> Table:
         tally("Without a verdict", "missing"),
         counted("Adherence", lambda row: row, STEREOTYPED, "clear", note=f"exact {INTERVAL}", why=_NO_CLEAR),
         probability("p", "p", _NO_CLEAR),
+        *(
+            [Column("Over prompts", _over_prompts, note=INTERVAL)]
+            if "prompt_low" in found.adherence.columns
+            else []
+        ),
         share("Unclear", UNCLEAR, "judged"),
+        Column("Bounds", _bounds, note="none or all of the unclear followed"),
         share("Absent", ABSENT, "judged"),
         share("Judges apart", "flagged", "judged"),
         share("Decided by a person", "adjudicated", "judged"),
@@ -214,7 +242,8 @@ def _adherence(found: Stereotypes, context: Context) -> Table:
     ]
     notes = [
         "p: exact, two-sided, against one half."
-        + ("" if found.mode == JOINT else " The two portraits of a prompt count as two."),
+        + ("" if found.mode == JOINT else " The two portraits of a prompt count as two.")
+        + " Over prompts: the interval with prompts as the unit.",
         "Judges apart: they saw different categories; the primary judge’s stands unless a person has decided. "
         "What a person decided stands over all judges.",
         *_published(context),
@@ -243,14 +272,19 @@ def _gaps(found: Stereotypes, context: Context) -> Table:
         tally("Without a verdict", "missing"),
         percentage("Stereotyped", "pro", _UNBALANCED),
         percentage("Other", "anti", _UNBALANCED),
+        percentage("Unclear", "unclear_share", _UNBALANCED),
         difference("Gap", _UNBALANCED, f"points, {INTERVAL}"),
         probability("p", "p_holm", "not part of the family"),
+        Column("Over occupations", _over_occupations, note=f"points, {INTERVAL}"),
+        Column("Bounds", _gap_bounds, note="all of the unclear against or for"),
         percentage("Right with pro pronouns", "accuracy_pro", "no such sentence"),
         percentage("Right with anti pronouns", "accuracy_anti", "no such sentence"),
+        Column("Right: pro − anti", _accuracy_gap, note=f"points, {INTERVAL}"),
     ]
     notes = (
         "Stereotyped, other: mean share over the combinations; what is left is unclear or absent. p: Student’s "
-        "over prompts, corrected over editors (Holm), for all sentences.",
+        "over prompts, corrected over editors (Holm), for all sentences. Over occupations: the same gap with "
+        "target occupations as the unit, because sentences about one may go the same way.",
         "Right: the target has the pronoun’s gender. With nothing unclear, right with pro-stereotypical "
         "pronouns minus right with anti-stereotypical ones is the gap over these combinations.",
     )
@@ -300,17 +334,118 @@ def _occupations(found: Stereotypes, context: Context) -> Table:
         words("Stereotyped as", "stereotype", context.protocol.groups.labels("gender")),
         words("Editor", "editor", editor_names(context)),
         tally("Prompts", "prompts"),
-        Column("Adherence", _one_in, note="as published"),
+        Column("Adherence", _one_in, note=f"as published, exact {INTERVAL}"),
+        share("Unclear", UNCLEAR, "judged"),
+        probability("p, corrected", "p_bh", _NO_CLEAR),
         *([difference("Gap", _UNBALANCED, f"points, {INTERVAL}")] if found.balanced else []),
     ]
+    notes = (
+        "p: exact, of adherence as published against one half, corrected over an editor’s occupations (Benjamini "
+        "and Hochberg); Holm’s is in the data.",
+    )
     title = "Adherence and gap by occupation"
-    return table("stereotype-occupations", title, rows, columns, found.occupations, dense=True)
+    return table("stereotype-occupations", title, rows, columns, found.occupations, notes=notes, dense=True)
 
 
 def _one_in(row: Row) -> Cell:
     if not known(row["rate"]):
         return absent(_NO_CLEAR)
-    return Cell(percent(row["rate"]), row["rate"], (f"{count(row[STEREOTYPED])}/{count(row['clear'])}",))
+    small = (bracket(row["rate_low"], row["rate_high"]), f"{count(row[STEREOTYPED])}/{count(row['clear'])}")
+    return Cell(percent(row["rate"]), row["rate"], small)
+
+
+# What else is said of a figure
+
+
+def _over_prompts(row: Row) -> Cell:
+    if not known(row["prompt_low"]):
+        return absent(_FEW_PROMPTS if known(row["rate"]) else _NO_CLEAR)
+    return Cell(bracket(row["prompt_low"], row["prompt_high"]), row["prompt_low"])
+
+
+def _bounds(row: Row) -> Cell:
+    if not known(row["lowest"]):
+        return absent("no verdict that is clear or unclear")
+    return Cell(bracket(row["lowest"], row["highest"]), row["lowest"])
+
+
+def _over_occupations(row: Row) -> Cell:
+    if not known(row["occupation_low"]):
+        return absent(_UNBALANCED)
+    return Cell(
+        bracket(row["occupation_low"], row["occupation_high"]),
+        row["occupation_low"],
+        (plural(row["occupations"], "occupations"),),
+    )
+
+
+def _gap_bounds(row: Row) -> Cell:
+    return _bounds(row) if known(row["gap"]) else absent(_UNBALANCED)
+
+
+def _accuracy_gap(row: Row) -> Cell:
+    if not known(row["accuracy_gap"]):
+        return absent("no such sentence")
+    small = (bracket(row["accuracy_gap_low"], row["accuracy_gap_high"]),) if known(row["accuracy_gap_low"]) else ()
+    return Cell(points(row["accuracy_gap"]), row["accuracy_gap"], small)
+
+
+def _matched(frame: pl.DataFrame, found: Stereotypes, context: Context) -> Table:
+    columns = [
+        words("Editor", "editor", editor_names(context)),
+        words("What differs", "effect", _labels(found)),
+        tally("Pairs", "pairs"),
+        tally("Unclear", "unclear"),
+        tally("Both", "both"),
+        tally("Only with it", "first_only"),
+        tally("Only against it", "second_only"),
+        tally("Neither", "neither"),
+        probability("p, pairs", "p", _NO_CLEAR),
+        tally("Prompts", "clusters"),
+        probability("p, prompts, corrected", "p_holm", "fewer than 3 prompts"),
+    ]
+    notes = (
+        "Two edits of one sentence that differ in one cue alone: is the target of the stereotyped gender where "
+        "the cue points to it, and where it points away? Only pairs that differ say anything. p over pairs is "
+        "McNemar’s, exact; p over prompts flips whole prompts, corrected over all rows (Holm). Unclear: pairs "
+        "with a side that is unclear or absent, left out.",
+    )
+    title = "Pairs that differ in one cue alone"
+    return table("stereotype-pairs", title, frame.to_dicts(), columns, frame, notes=notes)
+
+
+def _flips_by_sentence(frame: pl.DataFrame, context: Context) -> Table:
+    kinds = {"True": "of the stereotyped gender", "False": "of the other gender"}
+    columns = [
+        words("Editor", "editor", editor_names(context)),
+        words("Sentences", "sentences", _SENTENCES),
+        words("Portrait", "congruent", kinds),
+        tally("Prompts", "prompts"),
+        counted("Flipped", lambda row: row, "flipped", "clear", note=INTERVAL, why=_NO_CLEAR, few=_FEW_PROMPTS),
+        tally("Unclear", UNCLEAR),
+        tally("Absent", ABSENT),
+        Column("Bounds", _bounds, note="none or all of the unclear flipped"),
+    ]
+    title = "Flips with and without a pronoun"
+    return table("stereotype-flips-by-sentence", title, frame.to_dicts(), columns, frame)
+
+
+def _arms(frame: pl.DataFrame, context: Context) -> Table:
+    columns = [
+        words("Editor", "editor", editor_names(context)),
+        words("Arm", "arm"),
+        tally("Asked", "asked"),
+        tally("Without a verdict", "missing"),
+        counted("Adherence", lambda row: row, STEREOTYPED, "clear", note=f"exact {INTERVAL}", why=_NO_CLEAR),
+        probability("p, corrected", "p_holm", _NO_CLEAR),
+        share("Unclear", UNCLEAR, "judged"),
+        Column("Bounds", _bounds, note="none or all of the unclear followed"),
+    ]
+    notes = (
+        "In one arm the cues are what they are, so that adherence says which cues are followed and not whether "
+        "stereotypes are. p: exact against one half, corrected over an editor’s arms (Holm).",
+    )
+    return table("stereotype-arms", "Adherence in every arm", frame.to_dicts(), columns, frame, notes=notes)
 
 
 def _cells(found: Stereotypes, context: Context) -> Table:

@@ -17,14 +17,14 @@ BY_NAME: dict[str, Correct] = {"holm": holm, "fdr_bh": benjamini_hochberg, "fdr_
 probabilities = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=40)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(probabilities)
 def test_they_are_statsmodels(p: list[float]) -> None:
     for name, correct in BY_NAME.items():
         assert correct(p) == pytest.approx(multipletests(p, method=name)[1].tolist(), abs=1e-12), name
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(probabilities)
 def test_they_are_scipys(p: list[float]) -> None:
     assert benjamini_hochberg(p) == pytest.approx(stats.false_discovery_control(p).tolist(), abs=1e-12)

@@ -49,7 +49,7 @@ def test_groups_that_say_nothing_have_no_h() -> None:
     assert kruskal([[1, 2], [], [3, 4]]) == kruskal([[1, 2], [3, 4]]), "an empty group is no group"
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(groups)
 def test_dunn_is_scikit_posthocs(samples: list[list[int]]) -> None:
     assume(differ(*samples))
@@ -117,7 +117,7 @@ def test_equal_values_everywhere_have_no_p() -> None:
     assert mann_whitney([], [1]).p is None and mann_whitney_counts([0, 0], [1, 2]) == (None, None, None)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(st.lists(st.integers(-3, 3), min_size=2, max_size=7))
 def test_wilcoxon_counts_out_all_signs(differences: list[int]) -> None:
     assume(sum(map(bool, differences)) > 1)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -59,7 +60,7 @@ class Case:
     def rates(self) -> np.ndarray:
         return np.array(SHAPES[self.shape])
 
-    @property
+    @cached_property
     def person_sd(self) -> float:
         return person_sd_of(self.icc, float(self.rates.mean()))
 

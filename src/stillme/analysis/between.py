@@ -1,8 +1,8 @@
 """Editor against editor on the persons that both were given.
 
 A face that is hard for one editor is often hard for the other, so differences are taken within persons: of the
-rate, of the fixed contrast (everyone else − reference group), and of max − min less its bias. Persons whom only one
-editor has a judged edit of are left out, and counted.
+rate, of the fixed contrast (everyone else − reference group), and of max − min less its bias. Persons whom only
+one editor has a judged edit of are left out, and counted.
 """
 
 from __future__ import annotations

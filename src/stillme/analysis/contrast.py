@@ -47,11 +47,12 @@ class Difference:
     df: float | None = None
 
 
-def welch(others: ArrayLike, reference: ArrayLike, level: float = LEVEL) -> Difference:
+def welch(others: ArrayLike, reference: ArrayLike, level: float = LEVEL, cautious: bool = False) -> Difference:
     """The difference of two means of persons, with Welch's interval.
 
     Fewer than FEWEST_FOR_INTERVAL persons on either side, or no spread on both: a difference, but no interval.
-    Formula: error² = v_a ÷ n_a + v_b ÷ n_b; df is Welch and Satterthwaite's.
+    Formula: error² = v_a ÷ n_a + v_b ÷ n_b; df is Welch and Satterthwaite's, and `cautious` no more than the
+    smaller side's persons − 1: rare outcomes are skewed, and a small side then says less than its variance does.
 
     >>> found = welch([0.1, 0.3, 0.2, 0.4] * 2, [0.1, 0.0, 0.1, 0.2] * 2)
     >>> round(found.difference, 3), round(found.low, 3), round(found.high, 3), round(found.df, 1)
@@ -62,7 +63,8 @@ def welch(others: ArrayLike, reference: ArrayLike, level: float = LEVEL) -> Diff
         return Difference(None, None, None)
     va, vb = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     df = 0.0 if va + vb == 0 else float((va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1)))
-    few = min(len(a), len(b)) < FEWEST_FOR_INTERVAL
+    smaller = min(len(a), len(b))
+    df, few = min(df, smaller - 1.0) if cautious else df, smaller < FEWEST_FOR_INTERVAL
     return with_interval(float(a.mean() - b.mean()), None if few else float(va + vb), df, level)
 
 
@@ -140,6 +142,7 @@ def contrasts(
     """Everyone else minus the reference group, per editor and outcome, Holm-corrected over all of them.
 
     `value` is what is averaged, within a person and then over persons: a hit, a sign, any figure (null: missing).
+    The interval is Welch's with no more degrees of freedom than the smaller side's persons − 1.
     `prompts="sample"`: the interval allows for other prompts (V = V_person + V_prompt − V_both, at least V_person;
     df the smaller of Welch's and prompts − 1); p stays the permutation of persons. `error` and `df` are those of
     the interval; where there is none (fewer than 8 persons on a side, no spread at all) they are null.
@@ -251,7 +254,7 @@ def _contrast(people: pl.DataFrame, level: float) -> dict[str, float | int | Non
         "others_rate": _mean(theirs),
         "reference_persons": len(own),
         "others_persons": len(theirs),
-        **vars(welch(theirs, own, level)),
+        **vars(welch(theirs, own, level, cautious=True)),
     }
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -84,6 +85,7 @@ def rate_at(intercept: ArrayLike, spread: Spread, prompts: ArrayLike | None = No
     return np.asarray((special.expit(at) @ weights).mean(axis=-1))
 
 
+@lru_cache(maxsize=1)
 def _normal_rule() -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of the mean over a standard normal."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)

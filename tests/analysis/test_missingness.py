@@ -150,7 +150,8 @@ def test_bounds_are_what_the_missing_scores_could_make_of_it(
         editor=pl.lit("one"),
         axis=pl.lit(AXIS),
     )
-    limits = bounds(mark(frame, protocol.rubrics.outcomes), protocol).filter(pl.col("outcome") == OUTCOME)
+    marked = mark(frame, protocol.rubrics.outcomes)
+    limits = bounds(marked, protocol).filter(pl.col("outcome") == OUTCOME)
     groups = np.array([group for group, _ in cells])
     holes = [i for i, (_, score) in enumerate(cells) if score is None][:8]
     ranges, differences = [], []
@@ -162,7 +163,7 @@ def test_bounds_are_what_the_missing_scores_could_make_of_it(
         differences.append(shares[1:].mean() - shares[0])
     whole = len(holes) == sum(score is None for _, score in cells)
     row = only(range_bounds(limits), dimension="race")
-    gap = only(contrast_bounds(frame, protocol), outcome=OUTCOME)
+    gap = only(contrast_bounds(marked, protocol), outcome=OUTCOME)
     assert row["lowest"] <= min(ranges) + 1e-12 and max(ranges) <= row["highest"] + 1e-12
     assert gap["lowest"] <= min(differences) + 1e-12 and max(differences) <= gap["highest"] + 1e-12
     if whole:

@@ -65,12 +65,13 @@ def missingness(
     looked = None if judged is None else _looked(judged, ended)
     tests = tested(_reasons(scores, ended, looked, dimensions), protocol, level, seed)
     uneven = _uneven(tests)
-    limits = bounds(mark(scores, protocol.rubrics.outcomes), protocol, level)
+    marked = mark(scores, protocol.rubrics.outcomes)
+    limits = bounds(marked, protocol, level)
     return Missingness(
         counts=_counts(scores, ended, looked, dimensions),
         tests=tests,
         bounds=_informed(limits, uneven),
-        contrasts=_informed(_with_dimension(contrast_bounds(scores, protocol), protocol), uneven),
+        contrasts=_informed(contrast_bounds(marked, protocol), uneven),
         ranges=_informed(range_bounds(limits), uneven),
     )
 
@@ -277,14 +278,14 @@ def bounds(marked: pl.DataFrame, protocol: Protocol, level: float = LEVEL) -> pl
     )
 
 
-def contrast_bounds(scores: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
+def contrast_bounds(marked: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
     """Outcome × editor: everyone else − reference group, and how far the missing scores could move it.
 
     Over persons' own shares, as the contrast itself. `lowest`: no missing score of the others is a hit, and every
     one of the reference group's is; `highest`: the other way round. `keeps_sign`: both lie on one side of 0.
     """
     dimension, reference = next(iter(protocol.groups.reference_group.items()))
-    people = per_person(mark(scores, protocol.rubrics.outcomes), ["editor", dimension]).drop_nulls(dimension)
+    people = per_person(marked, ["editor", dimension]).drop_nulls(dimension)
     hits, asked, judged = pl.col("hits"), pl.col("asked"), pl.col("judged")
     people = people.with_columns(
         share=pl.when(judged > 0).then(hits / judged), least=hits / asked, most=(hits + asked - judged) / asked
@@ -299,7 +300,8 @@ def contrast_bounds(scores: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
         minus("least", "most").alias("lowest"),
         minus("most", "least").alias("highest"),
     )
-    return found.with_columns(keeps_sign=(pl.col("lowest") > 0) | (pl.col("highest") < 0))
+    keeps_sign = (pl.col("lowest") > 0) | (pl.col("highest") < 0)
+    return found.with_columns(pl.lit(dimension).alias("dimension"), keeps_sign.alias("keeps_sign"))
 
 
 def range_bounds(limits: pl.DataFrame) -> pl.DataFrame:
@@ -344,7 +346,3 @@ def _informed(frame: pl.DataFrame, uneven: pl.DataFrame) -> pl.DataFrame:
     both = pl.concat([uneven, whole.select("editor", pl.lit(None, pl.String).alias("dimension"), "informative")])
     keys = ["editor", "dimension"]
     return frame.join(both, on=keys, how="left", validate="m:1", nulls_equal=True, maintain_order="left")
-
-
-def _with_dimension(frame: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
-    return frame.with_columns(dimension=pl.lit(next(iter(protocol.groups.reference_group))))

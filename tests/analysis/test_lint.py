@@ -193,3 +193,26 @@ def test_the_tables_of_an_audit_pass(protocol: Protocol) -> None:
     assert [one.table for one in found if one.errors] == []
     assert {f.severity for one in found for f in one.findings} == {Severity.WARNING}
     assert "sums over groups" in {ran.rule for one in found for ran in one.ran}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pl.DataFrame(),
+        pl.DataFrame(schema={**dict.fromkeys(RIGHT, pl.Float64), "editor": pl.String, "zeros": pl.Float64}),
+        pl.DataFrame([dict.fromkeys(RIGHT)], schema=dict.fromkeys(RIGHT, pl.Float64)),
+        pl.DataFrame({"who": [[1], [2]], "rate": [None, None]}),
+        pl.DataFrame({"who": ["all", "b", "c"], "x": [None, 1.0, None]}),
+        pl.DataFrame({"who": ["a"], "x_pct": [5.0], "n": [0]}),
+        pl.DataFrame({"who": ["a"], "hits": [True], "judged": [2], "rate": [0.5]}),
+    ],
+    ids=["nothing", "no rows", "all missing", "lists", "gaps", "of nothing", "marks"],
+)
+def test_what_has_nothing_to_check_passes(frame: pl.DataFrame) -> None:
+    assert said(lint_frame(frame, n=20)) == ""
+
+
+def test_an_interval_may_be_of_the_column_beside_it() -> None:
+    frame = pl.DataFrame({"who": ["a"], "rate": [0.8], "deviation": [0.05], "low": [-0.1], "high": [0.2]})
+    assert said(lint_frame(frame)) == ""
+    assert "does not hold" in said(lint_frame(frame.with_columns(deviation=pl.lit(0.3))))

@@ -261,13 +261,18 @@ def intervals(table: Table) -> Ran | None:
 
 
 def _pairs(table: Table) -> Iterator[tuple[str, str, list[str]]]:
-    """Low and high ends, and the columns that may be the estimate between them."""
+    """Low and high ends, and the columns that may be the estimate between: by name, or the one to the left."""
     for low in table.numeric:
         high = re.sub(r"(^|_)low($|_)", r"\1high\2", low)
         if high != low and _has(table, high):
             stem = re.sub(r"(^low_?|_?low$)", "", low)
-            named = [stem] if stem else [*_ESTIMATES]
-            yield low, high, [name for name in named if _has(table, name)]
+            left = table.frame.columns[: table.frame.columns.index(low)][-1:]
+            named = [stem] if stem else dict.fromkeys((*_ESTIMATES, *left))
+            yield low, high, [name for name in named if _has(table, name) and not _is_count(table, name)]
+
+
+def _is_count(table: Table, column: str) -> bool:
+    return table.frame.schema[column].is_integer()
 
 
 def _interval(table: Table, low: str, high: str, estimates: Sequence[str]) -> Iterator[Finding]:
@@ -308,7 +313,7 @@ def _held(table: Table, low: str, high: str, estimates: Sequence[str]) -> NDArra
 
 def _beyond(table: Table, low: str, high: str, estimates: Sequence[str]) -> Iterator[Finding]:
     share = [name for name in estimates if _is_share(name)]
-    for column in (*share, low, high) if share and len(estimates) == 1 else share:
+    for column in (*share, low, high) if share and len(share) == len(estimates) else share:
         value, whole = table.numbers(column), _of(table, share[0])
         bad = _rows((value < -table.half(column)) | (value > whole + table.half(column)))
         if bad:
@@ -422,7 +427,8 @@ _BEFORE = frozenset(("before", "baseline", "control", "pre"))
 
 def differences(table: Table) -> Ran | None:
     """A difference is the difference of the two columns that it is of, within the rounding of all three."""
-    for change, after, before in (*_DIFFERENCES, *_before_after(table)):
+    named = [one for one in _DIFFERENCES if one[0] != "disparity" or "highest_group" in table.frame.columns]
+    for change, after, before in (*named, *_before_after(table)):
         if _has(table, change, after, before):
             gap = table.numbers(after) - table.numbers(before)
             room = table.half(change) + table.half(after) + table.half(before)

@@ -40,7 +40,7 @@ class Table:
     @property
     def words(self) -> list[str]:
         """The columns that say what a row is about."""
-        return [name for name in self.frame.columns if name not in self.numeric]
+        return [name for name, kind in self.frame.schema.items() if not _is_silent(kind)]
 
     @property
     def _heads(self) -> list[str]:
@@ -72,6 +72,11 @@ class Table:
             return "–"
         places = None if digits is None else digits[row]
         return f"{value:.6g}" if places is None or places > ROUNDED else f"{value:.{places}f}"
+
+
+def _is_silent(kind: pl.DataType) -> bool:
+    """Numbers, lists and columns without a value do not say what a row is about."""
+    return kind.is_numeric() or kind.is_nested() or kind == pl.Null
 
 
 def typed(name: str, frame: pl.DataFrame) -> Table:
@@ -151,7 +156,7 @@ def telling(digits: int, n: float, of: int = 100) -> bool:
     >>> telling(1, 240), telling(1, 1680)
     (True, False)
     """
-    return 0 < n < of * 10**digits
+    return bool(0 < n < of * 10**digits)
 
 
 def neighbours(printed: float, digits: int, n: int, of: int = 100) -> str:

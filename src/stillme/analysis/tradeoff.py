@@ -48,7 +48,10 @@ def tradeoff(scores: pl.DataFrame, protocol: Protocol) -> Tradeoff:
     arms = _arms(protocol, set(scores["arm"]))
     edits = _both(scores, protocol, axis)
     parts = list(_parts(edits))
-    points = [{**about, **_point(some, arm)} for about, some in parts for arm in arms if arm in set(some["arm"])]
+    printed = [arm.id for arm in protocol.manifest.arms]
+    points = [
+        {**about, **_point(some, arm)} for about, some in parts for arm in printed if arm in set(some["arm"])
+    ]
     pairs = [{**about, **_pair(some, *two)} for about, some in parts for two in combinations(arms, 2)]
     differences = pl.DataFrame(pairs, schema=_DIFFERENCES).filter(pl.col("cases") > 0)
     return Tradeoff(axis, _dominated(pl.DataFrame(points, schema=_POINTS), differences), differences)

@@ -226,15 +226,9 @@ def _adherence(found: Stereotypes, context: Context) -> Table:
         words("Sentences", "sentences", _SENTENCES),
         leads(tally("Asked", "asked"), lambda row: _behind(row, PUBLISHED)),
         tally("Without a verdict", "missing"),
-        counted("Adherence", lambda row: row, STEREOTYPED, "clear", note=f"exact {INTERVAL}", why=_NO_CLEAR),
+        Column("Adherence", _twice, note=f"exact {INTERVAL}, and over prompts"),
         probability("p", "p", _NO_CLEAR),
-        *(
-            [Column("Over prompts", _over_prompts, note=INTERVAL)]
-            if "prompt_low" in found.adherence.columns
-            else []
-        ),
-        share("Unclear", UNCLEAR, "judged"),
-        Column("Bounds", _bounds, note="none or all of the unclear followed"),
+        Column("Unclear", _unclear, note="and adherence, none or all followed"),
         share("Absent", ABSENT, "judged"),
         share("Judges apart", "flagged", "judged"),
         share("Decided by a person", "adjudicated", "judged"),
@@ -243,7 +237,8 @@ def _adherence(found: Stereotypes, context: Context) -> Table:
     notes = [
         "p: exact, two-sided, against one half."
         + ("" if found.mode == JOINT else " The two portraits of a prompt count as two.")
-        + " Over prompts: the interval with prompts as the unit.",
+        + " Over prompts: the interval with prompts as the unit. Unclear: beneath it adherence, were none or all "
+        "of the unclear followed.",
         "Judges apart: they saw different categories; the primary judge’s stands unless a person has decided. "
         "What a person decided stands over all judges.",
         *_published(context),
@@ -263,7 +258,7 @@ def _published(context: Context) -> Iterator[str]:
 
 
 def _gaps(found: Stereotypes, context: Context) -> Table:
-    rows = [{**row, "difference": row["gap"]} for row in found.gaps.to_dicts()]
+    rows = found.gaps.to_dicts()
     columns = [
         words("Editor", "editor", editor_names(context)),
         words("Sentences", "sentences", _SENTENCES),
@@ -272,14 +267,10 @@ def _gaps(found: Stereotypes, context: Context) -> Table:
         tally("Without a verdict", "missing"),
         percentage("Stereotyped", "pro", _UNBALANCED),
         percentage("Other", "anti", _UNBALANCED),
-        percentage("Unclear", "unclear_share", _UNBALANCED),
-        difference("Gap", _UNBALANCED, f"points, {INTERVAL}"),
+        Column("Unclear", _gap_unclear, note="and the gap, all against or for"),
+        Column("Gap", _gap_cell, note=f"points, {INTERVAL} over prompts and over occupations"),
         probability("p", "p_holm", "not part of the family"),
-        Column("Over occupations", _over_occupations, note=f"points, {INTERVAL}"),
-        Column("Bounds", _gap_bounds, note="all of the unclear against or for"),
-        percentage("Right with pro pronouns", "accuracy_pro", "no such sentence"),
-        percentage("Right with anti pronouns", "accuracy_anti", "no such sentence"),
-        Column("Right: pro − anti", _accuracy_gap, note=f"points, {INTERVAL}"),
+        Column("Right with pronouns", _accuracy_gap, note="pro − anti, points"),
     ]
     notes = (
         "Stereotyped, other: mean share over the combinations; what is left is unclear or absent. p: Student’s "
@@ -357,10 +348,38 @@ def _one_in(row: Row) -> Cell:
 # What else is said of a figure
 
 
-def _over_prompts(row: Row) -> Cell:
-    if not known(row["prompt_low"]):
-        return absent(_FEW_PROMPTS if known(row["rate"]) else _NO_CLEAR)
-    return Cell(bracket(row["prompt_low"], row["prompt_high"]), row["prompt_low"])
+def _twice(row: Row) -> Cell:
+    """Adherence with its exact interval, that over prompts, and the counts."""
+    if not known(row["rate"]):
+        return absent(_NO_CLEAR)
+    over = bracket(row["prompt_low"], row["prompt_high"]) if known(row["prompt_low"]) else _FEW_PROMPTS
+    counts = f"{count(row[STEREOTYPED])}/{count(row['clear'])}"
+    return Cell(percent(row["rate"]), row["rate"], (bracket(row["low"], row["high"]), f"prompts {over}", counts))
+
+
+def _unclear(row: Row) -> Cell:
+    """The share of unclear targets, and what adherence would be with none or all of them followed."""
+    if not row["judged"]:
+        return absent("nothing was judged")
+    found = row[UNCLEAR] / row["judged"]
+    bounds = (bracket(row["lowest"], row["highest"]),) if known(row["lowest"]) else ()
+    return Cell(percent(found), found, (f"{count(row[UNCLEAR])}/{count(row['judged'])}", *bounds))
+
+
+def _gap_unclear(row: Row) -> Cell:
+    if not known(row["gap"]):
+        return absent(_UNBALANCED)
+    return Cell(percent(row["unclear_share"]), row["unclear_share"], (bracket(row["lowest"], row["highest"]),))
+
+
+def _gap_cell(row: Row) -> Cell:
+    if not known(row["gap"]):
+        return absent(_UNBALANCED)
+    spans = [bracket(row["low"], row["high"]) if known(row["low"]) else "one prompt: no interval"]
+    if known(row["occupation_low"]):
+        whole = bracket(row["occupation_low"], row["occupation_high"])
+        spans.append(f"{whole} {plural(row['occupations'], 'occupations')}")
+    return Cell(points(row["gap"]), row["gap"], tuple(spans))
 
 
 def _bounds(row: Row) -> Cell:
@@ -369,25 +388,12 @@ def _bounds(row: Row) -> Cell:
     return Cell(bracket(row["lowest"], row["highest"]), row["lowest"])
 
 
-def _over_occupations(row: Row) -> Cell:
-    if not known(row["occupation_low"]):
-        return absent(_UNBALANCED)
-    return Cell(
-        bracket(row["occupation_low"], row["occupation_high"]),
-        row["occupation_low"],
-        (plural(row["occupations"], "occupations"),),
-    )
-
-
-def _gap_bounds(row: Row) -> Cell:
-    return _bounds(row) if known(row["gap"]) else absent(_UNBALANCED)
-
-
 def _accuracy_gap(row: Row) -> Cell:
     if not known(row["accuracy_gap"]):
         return absent("no such sentence")
+    each = f"{percent(row['accuracy_pro'])} − {percent(row['accuracy_anti'])}"
     small = (bracket(row["accuracy_gap_low"], row["accuracy_gap_high"]),) if known(row["accuracy_gap_low"]) else ()
-    return Cell(points(row["accuracy_gap"]), row["accuracy_gap"], small)
+    return Cell(points(row["accuracy_gap"]), row["accuracy_gap"], (*small, each))
 
 
 def _matched(frame: pl.DataFrame, found: Stereotypes, context: Context) -> Table:
@@ -436,10 +442,9 @@ def _arms(frame: pl.DataFrame, context: Context) -> Table:
         words("Arm", "arm"),
         tally("Asked", "asked"),
         tally("Without a verdict", "missing"),
-        counted("Adherence", lambda row: row, STEREOTYPED, "clear", note=f"exact {INTERVAL}", why=_NO_CLEAR),
+        Column("Adherence", _twice, note=f"exact {INTERVAL}, and over prompts"),
         probability("p, corrected", "p_holm", _NO_CLEAR),
-        share("Unclear", UNCLEAR, "judged"),
-        Column("Bounds", _bounds, note="none or all of the unclear followed"),
+        Column("Unclear", _unclear, note="and adherence, none or all followed"),
     ]
     notes = (
         "In one arm the cues are what they are, so that adherence says which cues are followed and not whether "

@@ -6,6 +6,7 @@ comparisons say something is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import polars as pl
 
@@ -55,6 +56,12 @@ def _arms(context: Context) -> dict[str, str]:
     return {arm.id: arm.label for arm in context.protocol.manifest.arms}
 
 
+def _in_order(frame: pl.DataFrame, context: Context) -> list[dict[str, Any]]:
+    """Rows by editor in the report's order, those of all editors first."""
+    place = {party.id: number for number, party in enumerate(context.editors, 1)}
+    return sorted(frame.to_dicts(), key=lambda row: place.get(row["editor"] or "", 0))
+
+
 def _named(row: Row, context: Context) -> str:
     arms = _arms(context)
     return f"{arms[row['arm']]}, against {lowered(arms[row['against']])}"
@@ -81,7 +88,10 @@ def _verdict(row: Row, context: Context) -> str:
         return f"{name} was shown to be no worse: a loss is below the declared {margin} points ({figures})."
     if row["verdict"] == WORSE:
         return f"{name} was shown to be worse, by more than the declared {margin} points ({figures})."
-    return f"{name}: a loss of the declared {margin} points can be neither shown nor ruled out ({figures})."
+    return (
+        f"{_named(row, context)}: a loss of the declared {margin} points on {axis} can be neither shown nor ruled "
+        f"out ({figures})."
+    )
 
 
 def _success(found: Mitigation, context: Context, clean: Clean) -> Iterator[Block]:
@@ -116,7 +126,7 @@ def _margins(id: str, caption: str, frame: pl.DataFrame, context: Context) -> Ta
         probability("p", "p", _TOO_FEW),
         Column("Result", _result, numeric=False),
     ]
-    return table(id, caption, frame.to_dicts(), columns, frame)
+    return table(id, caption, _in_order(frame, context), columns, frame)
 
 
 def _bounded(row: Row) -> Cell:
@@ -172,7 +182,7 @@ def dominance(found: Mitigation, context: Context, clean: Clean) -> list[str]:
 
 def _points(id: str, caption: str, frame: pl.DataFrame, context: Context) -> Table:
     arms, names = _arms(context), {"": ALL_EDITORS, **editor_names(context)}
-    rows = [{**row, "editor": row["editor"] or ""} for row in frame.to_dicts()]
+    rows = [{**row, "editor": row["editor"] or ""} for row in _in_order(frame, context)]
     measures = [] if set(frame["measure"]) == {ANY} else [words("Axis", "measure", _axes(context))]
     columns = [
         words("Editor", "editor", names),

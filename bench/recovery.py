@@ -116,7 +116,7 @@ def _fixed(hits: np.ndarray, case: Case, number: int) -> pl.DataFrame:
     rows = []
     for one in hits:
         held = [_covered(group, rate) for group, rate in zip(one, case.rates, strict=True)]
-        found = welch(one[1:].ravel() / PROMPTS, one[0] / PROMPTS)
+        found = welch(one[1:].ravel() / PROMPTS, one[0] / PROMPTS, cautious=True)
         rows.append({"rates": np.mean(held), "contrast": _inside(found.low, truth, found.high)})
     shares = hits.reshape(len(hits), -1).T / PROMPTS
     first = np.repeat(np.arange(GROUPS), PERSONS) == 0

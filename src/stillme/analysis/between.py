@@ -90,7 +90,7 @@ def contrasts(pair: People, reference: str, seed: int = 0, level: float = LEVEL)
     shares = pair.shares()
     own = pair.group == (pair.groups.index(reference) if reference in pair.groups else -1)
     difference = shares[:, 0] - shares[:, 1]
-    found = welch(difference[~own], difference[own], level)
+    found = welch(difference[~own], difference[own], level, cautious=True)
     if found.difference is None:
         return Compared(None, None, found, None)
     each = shares[~own].mean(axis=0) - shares[own].mean(axis=0)

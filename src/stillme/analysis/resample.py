@@ -83,7 +83,7 @@ def gather(
         .agg(pl.col(value).cast(pl.Float64).sum().alias("sum"), pl.col(value).count().alias("trials"))
         .collect()
     )
-    who = summed.select("person", dimension, "stratum").unique(maintain_order=True)
+    who = summed.select("person", dimension, "stratum").unique().sort("person", dimension, "stratum")
     if who["person"].is_duplicated().any():
         twice = who.filter(pl.col("person").is_duplicated())["person"][0]
         raise InputError(f"Person {twice} is in two groups.", "Give every person one label in each dimension.")

@@ -28,9 +28,7 @@ from stillme.protocol.schema import Axis
 NODES = 40  # of the Gauss–Hermite rule
 STEPS = 60  # of the bisection: as near as floating point comes
 FARTHEST = 30.0  # no intercept is further from 0: rates of 1e-9 and less are not planted
-CUTS = np.array(
-    [-1.0, 0.0, 1.0, 2.0]
-)  # where severity becomes a score of 2, 3, 4, 5: hits are scores of 3 and more
+CUTS = np.array([-2.0, 0.0, 1.0, 2.0])  # severities of a score of 2, 3, 4, 5: hits are 3 and more
 EVEN_CUTS = np.array([-2.5, -1.0, 1.0, 2.5])  # for signed axes: as likely up as down
 
 

@@ -150,12 +150,13 @@ def rows_of(scores: np.ndarray, design: Floats, names: list[str], factors: Mappi
 
 
 @settings(max_examples=8)
-@given(st.integers(0, 10_000), st.floats(-1.5, 1.5), st.floats(0.05, 2.0), st.sampled_from([0, 1, 2, 3]))
+@given(st.integers(0, 10_000), st.floats(-1.5, 1.5), st.floats(0.05, 2.0), st.sampled_from([0, 1, 2, 3, 4]))
 def test_the_gradient_is_the_slope_of_the_likelihood(
     seed: int, coefficient: float, spread: float, factors: int
 ) -> None:
     scores, design, names, levels = planted(seed, persons=8, prompts=3)
-    chosen = dict(list(levels.items())[:factors])
+    half = {"half": 2 * levels["person"] + levels["prompt"] % 2}  # two a person
+    chosen = dict(list((levels | half).items())[:factors])
     rows = rows_of(scores, design, names, chosen)
     laplace = Laplace(rows)
     steps = np.linspace(-1, 0.5, rows.categories - 1)
@@ -169,7 +170,7 @@ def test_the_gradient_is_the_slope_of_the_likelihood(
 def test_eliminating_the_edits_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     data = planted(3, effect=0.5)
     eliminated, rows = fit(*data), rows_of(*data)
-    assert rows.has_inner and rows.sizes == (24, 5)
+    assert rows.has_inner and (rows.anchors, rows.slots, rows.sizes) == (24, 1, (5,))
     monkeypatch.setattr(mixed, "_is_nested", lambda *_: False)
     assert not rows_of(*data).has_inner
     dense = fit(*data)
@@ -178,12 +179,24 @@ def test_eliminating_the_edits_changes_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert eliminated.covariance == pytest.approx(dense.covariance, abs=1e-4)
 
 
+def test_what_is_nested_in_persons_is_eliminated_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, design, names, levels = planted(10, effect=0.5)
+    levels = {**levels, "half": 2 * levels["person"] + levels["prompt"] % 2}
+    rows, nested = rows_of(scores, design, names, levels), fit(scores, design, names, levels)
+    assert (rows.anchors, rows.slots, rows.sizes, rows.has_inner) == (24, 3, (5,), True)
+    monkeypatch.setattr(mixed, "_is_nested", lambda *_: False)
+    dense = fit(scores, design, names, levels)
+    assert nested.loglik == pytest.approx(dense.loglik, abs=1e-8)
+    assert nested.estimate == pytest.approx(dense.estimate, abs=1e-5)
+    assert list(nested.spreads) == ["person", "prompt", "edit", "half"]
+
+
 def test_the_likelihood_is_the_one_of_the_whole_matrix() -> None:
     """Laplace's formula with every effect in one vector and H built whole."""
     scores, design, names, levels = planted(5, persons=6, prompts=3)
     rows = rows_of(scores, design, names, levels)
     at = np.array([-1.0, 0.3, 0.1, 0.4, 0.1, -0.2, 0.7, 0.5, 0.9])
-    codes = [*rows.levels, np.arange(len(rows.times))]
+    codes = [rows.anchor, *rows.levels, np.arange(len(rows.times))]
     assert rows.unit is not None and rows.times.tolist() == [1.0] * 18
     z = np.concatenate([np.eye(c.max() + 1)[c] for c in codes], axis=1)[rows.unit]
     z = z * np.repeat(at[-3:], [c.max() + 1 for c in codes])
@@ -203,7 +216,7 @@ def test_equal_edits_are_one_that_counts_twice(monkeypatch: pytest.MonkeyPatch) 
     rows, collapsed = rows_of(*data), fit(*data)
     assert len(rows.times) == 120 and set(rows.times.tolist()) == {2.0}
     monkeypatch.setattr(mixed, "_is_nested", lambda *_: False)
-    assert max(rows_of(*data).sizes) == 240
+    assert not rows_of(*data).has_inner
     whole = fit(*data)
     assert collapsed.observations == whole.observations == 480
     assert collapsed.loglik == pytest.approx(whole.loglik, abs=1e-8)

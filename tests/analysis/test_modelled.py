@@ -93,10 +93,10 @@ def test_a_planted_difference_is_found_in_the_editor_that_has_it(uneven: Model) 
 
 def test_variance_is_shared_out_whole(uneven: Model) -> None:
     shares = dict(uneven.components.select("factor", "share").iter_rows())
-    assert list(shares) == ["person", "prompt", "edit", "residual"]
+    assert list(shares) == ["person", "person:editor", "prompt", "edit", "residual"]
     assert sum(shares.values()) == pytest.approx(1.0)
     levels = dict(uneven.components.select("factor", "levels").iter_rows())
-    assert levels == {"person": 24, "prompt": 6, "edit": 288, "residual": None}
+    assert levels == {"person": 24, "person:editor": 48, "prompt": 6, "edit": 288, "residual": None}
 
 
 def test_marginal_probabilities_are_near_the_shares_of_scores(protocol: Protocol, uneven: Model) -> None:
@@ -134,7 +134,7 @@ def test_the_order_of_rows_means_nothing(protocol: Protocol) -> None:
 def test_terms_with_one_level_are_left_out(protocol: Protocol) -> None:
     one_judge = model(audit(protocol, judges=("a",)), protocol)
     assert one_judge.fits["formula"].item() == (
-        "score ~ race + editor + race:editor + gender + age + (1|person) + (1|prompt)"
+        "score ~ race + editor + race:editor + gender + age + (1|person) + (1|person:editor) + (1|prompt)"
     )
     assert one_judge.tests["term"].to_list() == ["race", "race:editor", "gender", "age"]
     one_group = model(audit(protocol, races=1), protocol)
@@ -187,7 +187,14 @@ def assert_no_nan(found: object) -> None:
 def test_human_ratings_have_raters_that_are_a_sample(protocol: Protocol) -> None:
     ratings = audit(protocol, seed=5, effect={"two": 1.5}, judges=("x", "y", "z", "w")).rename({"judge": "rater"})
     found = model(ratings.drop("requested"), protocol, reader="rater")
-    assert found.components["factor"].to_list() == ["person", "prompt", "edit", "rater", "residual"]
+    assert found.components["factor"].to_list() == [
+        "person",
+        "person:editor",
+        "prompt",
+        "edit",
+        "rater",
+        "residual",
+    ]
     assert "race:rater" not in found.tests["term"].to_list()
     assert p_of(found, "race:editor") < 0.01
 
@@ -243,7 +250,7 @@ def test_a_treatment_that_helps_one_group_alone_is_found(protocol: Protocol) -> 
     assert list(odds) == [None, "white", "black", "east_asian"]
     assert odds["black"]["low"] < np.exp(-1.5) < odds["black"]["high"] < 1
     assert odds["white"]["low"] < 1 < odds["white"]["high"]
-    assert found.components["factor"].to_list() == ["person", "prompt", "case", "residual"]
+    assert found.components["factor"].to_list() == ["person", "person:arm", "prompt", "case", "residual"]
 
 
 def test_a_treatment_without_effect_is_not_found(protocol: Protocol) -> None:

@@ -6,8 +6,9 @@ curvature there.
 
 H is never built whole. A factor whose levels each lie within one level of every other factor (an edit is of one
 person and one prompt) is the *inner* one: its block is diagonal, and once it is eliminated a level counts like one
-row with weight s ÷ (1 + σ²s), s being the sum of its rows' curvatures. Of the *outer* factors the largest has a
-diagonal block as well and is eliminated next. What is left to factorise has the size of the other outer factors.
+row with weight s ÷ (1 + σ²s), s being the sum of its rows' curvatures. Of the *outer* factors one is the anchor
+(persons); with those nested in it (persons × editors) it has a block per level, and they are eliminated next. What
+is left to factorise has the size of the other outer factors.
 Levels of the inner factor that look alike are one *unit* that counts several times.
 """
 
@@ -37,7 +38,9 @@ class Rows:
 
     `y` codes from 0; `cell`: the row of `patterns` (distinct rows of the design) that a row has; `weight`: how
     often a row occurs within its unit; `unit`: None where every row is a unit; `times`: how often a unit occurs;
-    `levels`: per outer factor the level of each unit, the largest factor first; `sizes`: how many there are.
+    `anchors`: how many levels the anchor has, `slots`: how many places each of them has, for itself and for levels
+    of the factors nested in it; `local`: per such factor (the anchor first) the slot of each unit; `anchor`: the
+    anchor's level of each unit. `levels`: per factor that is left the level of each unit, `sizes`: how many.
     """
 
     y: Codes
@@ -45,6 +48,10 @@ class Rows:
     weight: Floats
     unit: Codes | None
     times: Floats
+    anchor: Codes
+    anchors: int
+    slots: int
+    local: tuple[Codes, ...]
     levels: tuple[Codes, ...]
     sizes: tuple[int, ...]
     patterns: Floats
@@ -62,11 +69,30 @@ class Rows:
         """How often a row occurs in all."""
         return self.weight * self.to_rows(self.times)
 
+    @property
+    def first(self) -> int:
+        """Places of the anchor and the factors nested in it."""
+        return self.anchors * self.slots
+
+    @property
+    def rest(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def factors(self) -> int:
+        return len(self.local) + len(self.levels) + int(self.has_inner)
+
     @cached_property
-    def places(self) -> tuple[Codes, ...]:
-        """Per outer factor the place of each unit's level among all levels."""
+    def left(self) -> tuple[Codes, ...]:
+        """Per factor that is left the place of each unit's level among theirs."""
         starts = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
         return tuple(start + level for start, level in zip(starts, self.levels, strict=False))
+
+    @cached_property
+    def places(self) -> tuple[Codes, ...]:
+        """Per outer factor the place of each unit's level among all."""
+        near = tuple(self.anchor * self.slots + slot for slot in self.local)
+        return near + tuple(self.first + place for place in self.left)
 
     def to_rows(self, values: Floats) -> Floats:
         return values if self.unit is None else values[self.unit]
@@ -83,7 +109,7 @@ class Rows:
 
     def scatter(self, values: Floats, spreads: Floats) -> Floats:
         """Per outer level the sum of its units' values, times its factor's spread."""
-        found = np.zeros(sum(self.sizes))
+        found = np.zeros(self.first + self.rest)
         for place, spread in zip(self.places, spreads, strict=True):
             found += spread * np.bincount(place, values, len(found))
         return found
@@ -98,65 +124,84 @@ class Rows:
 
 
 class Outer:
-    """The outer factors' block of H, with the largest factor eliminated."""
+    """The outer factors' block of H, with the anchor and what is nested in it eliminated."""
 
     def __init__(self, rows: Rows, weights: Floats, spreads: Floats) -> None:
-        self.rows, self.spreads = rows, spreads
-        self.first = rows.sizes[0] if rows.sizes else 0
-        self.rest = sum(rows.sizes) - self.first
-        self.diagonal = np.ones(self.first)
-        self.bridge = np.zeros((self.first, self.rest))
-        self.corner = np.eye(self.rest)
-        self._fill(weights)
-        self.bridge_over = self.bridge / self.diagonal[:, None]
-        self.factor = np.linalg.cholesky(self.corner - self.bridge.T @ self.bridge_over)
+        self.rows = rows
+        self.near, self.far = spreads[: len(rows.local)], spreads[len(rows.local) :]
+        self.spreads = spreads
+        self.inverse, self.log_first = self._first(weights)
+        self.bridge = self._bridge(weights)
+        self.over = self._within(self.bridge)
+        self.factor = np.linalg.cholesky(self._corner(weights) - self.bridge.T @ self.over)
 
-    def _fill(self, weights: Floats) -> None:
-        places, spreads = self.rows.places, self.spreads
-        if places:
-            self.diagonal += spreads[0] ** 2 * np.bincount(places[0], weights, self.first)
-        for k in range(1, len(places)):
-            here = places[k] - self.first
-            flat = np.bincount(places[0] * self.rest + here, weights, self.first * self.rest)
-            self.bridge += spreads[0] * spreads[k] * flat.reshape(self.first, self.rest)
-            for m in range(k, len(places)):
-                there = places[m] - self.first
-                pair = np.bincount(here * self.rest + there, weights, self.rest**2).reshape(self.rest, self.rest)
-                self.corner += spreads[k] * spreads[m] * (pair if m == k else pair + pair.T)
+    def _first(self, weights: Floats) -> tuple[Floats, float]:
+        """Per level of the anchor the inverse of its block, and the sum of their log determinants."""
+        rows, slots = self.rows, self.rows.slots
+        flat = np.zeros(rows.anchors * slots**2)
+        for one, spread in zip(rows.local, self.near, strict=True):
+            for other, second in zip(rows.local, self.near, strict=True):
+                at = (rows.anchor * slots + one) * slots + other
+                flat += spread * second * sums(at, weights, len(flat))
+        blocks = np.eye(slots) + flat.reshape(rows.anchors, slots, slots)
+        if slots == 1:
+            return 1.0 / blocks, float(np.log(blocks).sum())
+        inverse = np.asarray(np.linalg.inv(blocks), np.float64)
+        return inverse, float(np.linalg.slogdet(blocks)[1].sum())
+
+    def _bridge(self, weights: Floats) -> Floats:
+        rows = self.rows
+        flat = np.zeros(rows.first * rows.rest)
+        for near, spread in zip(rows.places, self.near, strict=False):
+            for far, second in zip(rows.left, self.far, strict=True):
+                flat += spread * second * sums(near * rows.rest + far, weights, len(flat))
+        return flat.reshape(rows.first, rows.rest)
+
+    def _corner(self, weights: Floats) -> Floats:
+        rows = self.rows
+        flat = np.eye(rows.rest).ravel()
+        for one, spread in zip(rows.left, self.far, strict=True):
+            for other, second in zip(rows.left, self.far, strict=True):
+                flat += spread * second * sums(one * rows.rest + other, weights, len(flat))
+        return flat.reshape(rows.rest, rows.rest)
+
+    def _within(self, right: Floats) -> Floats:
+        """The inverse of the first block times a vector, or times each column of a matrix."""
+        width = 1 if right.ndim == 1 else right.shape[1]
+        return (self.inverse @ right.reshape(self.rows.anchors, self.rows.slots, width)).reshape(right.shape)
 
     @property
     def log_determinant(self) -> float:
-        return float(np.log(self.diagonal).sum() + 2 * np.log(np.diag(self.factor)).sum())
+        return self.log_first + float(2 * np.log(np.diag(self.factor)).sum())
 
     def solve(self, right: Floats) -> Floats:
         """H⁻¹ times a vector, or times each column of a matrix."""
-        top, bottom = right[: self.first], right[self.first :]
-        over = self.diagonal if right.ndim == 1 else self.diagonal[:, None]
-        low = self.corner_inverse @ (bottom - self.bridge.T @ (top / over))
-        return np.concatenate([(top - self.bridge @ low) / over, low])
+        top, bottom = self._within(right[: self.rows.first]), right[self.rows.first :]
+        low = self.corner_inverse @ (bottom - self.bridge.T @ top)
+        return np.concatenate([top - self.over @ low, low])
 
     @cached_property
     def corner_inverse(self) -> Floats:
-        half = np.linalg.solve(self.factor, np.eye(self.rest))
+        half = np.linalg.solve(self.factor, np.eye(self.rows.rest))
         return half.T @ half
 
     def at_units(self) -> list[Floats]:
         """Per outer factor, of each unit: the entry of H⁻¹z at its own level, z being the unit's spreads."""
-        across = self.bridge_over @ self.corner_inverse
-        own = 1.0 / self.diagonal + (across * self.bridge_over).sum(axis=1)
-        places, spreads = self.rows.places, self.spreads
-        if not places:
-            return []
-        found = [spreads[0] * own[places[0]]]
-        for k in range(1, len(places)):
-            here, link = places[k] - self.first, -across[places[0], places[k] - self.first]
-            found[0] = found[0] + spreads[k] * link
-            found.append(
-                spreads[0] * link
-                + sum(
-                    spreads[m] * self.corner_inverse[here, places[m] - self.first] for m in range(1, len(places))
-                )
-            )
+        rows, across = self.rows, self.over @ self.corner_inverse
+        shape = (rows.anchors, rows.slots, rows.rest)
+        own = self.inverse + across.reshape(shape) @ self.over.reshape(shape).transpose(0, 2, 1)
+        found = [np.zeros(len(rows.times)) for _ in rows.places]
+        near = len(rows.local)
+        for k, one in enumerate(rows.local):
+            for other, spread in zip(rows.local, self.near, strict=True):
+                found[k] += spread * own[rows.anchor, one, other]
+            for m, far in enumerate(rows.left):
+                link = across[rows.places[k], far]
+                found[k] -= self.far[m] * link
+                found[near + m] -= self.near[k] * link
+        for k, one in enumerate(rows.left):
+            for other, spread in zip(rows.left, self.far, strict=True):
+                found[near + k] += spread * self.corner_inverse[one, other]
         return found
 
 
@@ -186,7 +231,7 @@ class Laplace:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.inner = np.zeros(len(rows.times))
-        self.outer = np.zeros(sum(rows.sizes))
+        self.outer = np.zeros(rows.first + rows.rest)
 
     def mode(self, parameters: Floats) -> Mode:
         """Newton's method, with steps halved until they gain."""
@@ -291,7 +336,7 @@ class Laplace:
         thick = found.thickness[:, None]
         whole -= inner_spread**2 * (mixed.T @ (mixed * (rows.times[:, None] / thick)))
         over = mixed * (rows.times[:, None] / thick)
-        if rows.sizes:
+        if rows.places:
             down = np.stack([rows.scatter(column, spreads) for column in over.T], axis=1)
             whole -= down.T @ found.block.solve(down)
         turned = np.eye(len(whole))

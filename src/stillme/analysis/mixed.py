@@ -29,8 +29,8 @@ ROUNDS = 200
 FLAT = 1e-2  # information below which a direction has no estimate: its standard error would be above 10
 TOUCHED = 1e-4  # share of a direction that is flat
 NO_SPREAD = 1e-3  # a spread below this is 0
-MOST_REST = 3_000  # levels of the outer factors beside the largest: their block is dense
-MOST_BRIDGE = 40_000_000  # entries between the largest outer factor and the others
+MOST_REST = 3_000  # levels of the factors that are not eliminated: their block is dense
+MOST_ENTRIES = 40_000_000  # of the blocks that are eliminated, and between them and the rest
 
 
 @dataclass(frozen=True)
@@ -194,26 +194,74 @@ def arrange(
     """Rows and units with equal ones collapsed, the order of factors in them, and why not where it cannot be."""
     codes = [f"factor {k}" for k in range(len(names))]
     frame = table.group_by("score", "cell", *codes).agg(pl.col("weight").sum()).sort(*codes, "cell", "score")
-    sizes = [int(frame[code].n_unique()) for code in codes]
-    order = sorted(range(len(codes)), key=lambda k: (-sizes[k], k))
-    inner = order[0] if len(order) > 1 and _is_nested(frame, codes[order[0]], codes) else None
-    outer = [k for k in order if k != inner]
-    others = sum(sizes[k] for k in outer[1:])
-    if others > MOST_REST or (outer and sizes[outer[0]] * others > MOST_BRIDGE):
-        return None, (), f"{' and '.join(names[k] for k in outer)} have too many levels to be crossed"
+    sizes = {code: int(frame[code].n_unique()) for code in codes}
+    order = sorted(codes, key=lambda code: -sizes[code])
+    inner = order[0] if len(order) > 1 and _is_nested(frame, order[0], order[1:]) else None
+    chosen = _anchored(frame, [code for code in order if code != inner], sizes)
+    if chosen is None:
+        return None, (), f"{' and '.join(names)} have too many levels to be crossed"
     values = frame["score"].unique().sort()
     frame = frame.with_columns(y=pl.Series(np.searchsorted(values.to_numpy(), frame["score"].to_numpy())))
     used, cell = np.unique(frame["cell"].to_numpy(), return_inverse=True)
     frame = frame.with_columns(cell=pl.Series(cell))
-    units = [codes[k] for k in outer]
-    made = _plain(frame, units) if inner is None else _nested(frame, codes[inner], units)
+    near, far = chosen
+    made = _plain(frame, near + far) if inner is None else _nested(frame, inner, near + far)
     y, cells, weight, unit, times, levels = made
-    found = Rows(y, cells, weight, unit, times, levels, tuple(sizes[k] for k in outer), patterns[used])
-    return found, (*outer, *([] if inner is None else [inner])), ""
+    local, slots = _slots(levels[: len(near)])
+    found = Rows(
+        y,
+        cells,
+        weight,
+        unit,
+        times,
+        levels[0] if near else np.zeros(len(times), np.int64),
+        sizes[near[0]] if near else 0,
+        slots,
+        local,
+        levels[len(near) :],
+        tuple(sizes[code] for code in far),
+        patterns[used],
+    )
+    return found, tuple(codes.index(code) for code in [*near, *far, *([inner] if inner else [])]), ""
+
+
+def _anchored(
+    frame: pl.DataFrame, outer: Sequence[str], sizes: Mapping[str, int]
+) -> tuple[list[str], list[str]] | None:
+    """The anchor with what is nested in it, and the factors that are left: whichever choice costs least."""
+    best: tuple[float, tuple[list[str], list[str]]] | None = None if outer else (0.0, ([], []))
+    for anchor in outer:
+        near = [anchor, *(code for code in outer if code != anchor and _is_nested(frame, code, [anchor]))]
+        slots = 1 + sum(_most(frame, anchor, code) for code in near[1:])
+        left = [code for code in outer if code not in near]
+        rest = sum(sizes[code] for code in left)
+        entries = sizes[anchor] * slots * max(slots, rest)
+        cost = float(sizes[anchor]) * slots * (slots**2 + rest**2) + float(rest) ** 3
+        if rest <= MOST_REST and entries <= MOST_ENTRIES and (best is None or cost < best[0]):
+            best = cost, (near, left)
+    return None if best is None else best[1]
+
+
+def _most(frame: pl.DataFrame, anchor: str, code: str) -> int:
+    """How many levels of a nested factor an anchor's level has at most."""
+    return int(frame.group_by(anchor).agg(pl.col(code).n_unique()).get_column(code).to_numpy().max(initial=0))
+
+
+def _slots(levels: Sequence[Codes]) -> tuple[tuple[Codes, ...], int]:
+    """Within its anchor's level: slot 0 for the anchor, then one for each level of every nested factor."""
+    if not levels:
+        return (), 1
+    found, used = [np.zeros(len(levels[0]), np.int64)], 1
+    for level in levels[1:]:
+        pairs = pl.DataFrame({"anchor": levels[0], "level": level})
+        slot = pairs.select((pl.col("level").rank("dense").over("anchor") - 1).cast(pl.Int64))["level"].to_numpy()
+        found.append(used + slot)
+        used += int(slot.max(initial=-1)) + 1
+    return tuple(found), used
 
 
 def _is_nested(frame: pl.DataFrame, inner: str, codes: Sequence[str]) -> bool:
-    others = [pl.col(code).n_unique() for code in codes if code != inner]
+    others = [pl.col(code).n_unique() for code in codes]
     return bool(frame.group_by(inner).agg(others).drop(inner).max().row(0) == (1,) * len(others))
 
 
@@ -274,9 +322,8 @@ def _begin(rows: Rows) -> Floats:
     """Thresholds of the scores' shares, no coefficients, and some spread."""
     counts = np.bincount(rows.y, rows.total, rows.categories)
     shares = np.cumsum(counts)[:-1] / counts.sum()
-    factors = len(rows.sizes) + int(rows.has_inner)
     theta = np.log(shares / (1 - shares))
-    return np.concatenate([steps_of(theta), np.zeros(rows.patterns.shape[1]), np.full(factors, START)])
+    return np.concatenate([steps_of(theta), np.zeros(rows.patterns.shape[1]), np.full(rows.factors, START)])
 
 
 def _search(laplace: Laplace, rows: Rows, start: Floats | None) -> Search:
@@ -402,7 +449,7 @@ def _why(fitted: Fit, settled: bool) -> str:
 
 def _spreading(found: Search, rows: Rows, theta: Floats, errors: bool) -> tuple[Floats, Floats]:
     """The covariance of thresholds, coefficients and spreads, and the directions that are flat."""
-    cuts, size = len(theta), len(found.at) - len(rows.sizes) - int(rows.has_inner)
+    cuts, size = len(theta), len(found.at) - rows.factors
     laplace = Laplace(rows)
     curvature = np.zeros((len(found.at), len(found.at)))
     if errors:

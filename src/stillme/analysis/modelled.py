@@ -1,10 +1,15 @@
 """Scores as an ordinal mixed model sees them: how groups differ, where persons, prompts and edits may differ too.
 
 Per axis, from the judges' own scores (no ensemble, no rounding):
-score ~ group*editor + other dimensions + judge + group:judge + (1|person) + (1|prompt) + (1|edit).
-`group` is the dimension with a reference group. A term whose variable has one level is left out, and so is a
-random intercept that cannot be told from another or from noise (an edit with one score). Human ratings take
-(1|rater) in place of the judges' terms. Cells where the prompt asks for the change are left out.
+score ~ group*editor + other dimensions + judge + group:judge
+        + (1|person) + (1|person:editor) + (1|prompt) + (1|edit).
+`group` is the dimension with a reference group. Without (1|person:editor) a few faces that one editor happens to
+fail on would pass for a group that it fails on. For the same reason group:judge is tested with (1|person:judge), in
+place of (1|edit), and group:arm with (1|person:arm): differences of groups are differences of persons.
+
+A term whose variable has one level is left out, and so is a random intercept that cannot be told from another or
+from noise (an edit with one score). Human ratings take (1|rater) in place of the judges' terms. Cells where the
+prompt asks for the change are left out.
 
 A coefficient speaks of the latent scale and of one and the same person, prompt and edit; `marginal` says what that
 means in shares of scores. Nothing here is a claim: those rest on persons (see `contrast`).
@@ -30,6 +35,7 @@ from stillme.protocol.schema import Outcome
 FEWEST_LEVELS = 3  # of a random intercept
 FEWEST_IN_SPLIT = 10  # scores on either side of a cut, below which a split says nothing
 NODES = 31  # of Gauss–Hermite quadrature
+EDIT = "edit"
 RESIDUAL = "residual"  # the logistic's own variance, π² ÷ 3
 
 
@@ -111,6 +117,11 @@ class Setting:
     formula: Formula
     factors: Mapping[str, Codes]
     persons: int
+    reader: Mapping[str, Codes]  # the intercepts with which the reader's interaction is tested
+
+    @property
+    def for_reader(self) -> Setting:
+        return replace(self, factors=self.reader)
 
     def fit(self, chosen: Formula, *, errors: bool = False, start: Floats | None = None) -> Fit:
         return fit(
@@ -142,7 +153,11 @@ class Setting:
 
 
 def setting(
-    frame: pl.DataFrame, levels: Mapping[str, Sequence[str]], terms: Sequence[Term], factors: Mapping[str, pl.Expr]
+    frame: pl.DataFrame,
+    levels: Mapping[str, Sequence[str]],
+    terms: Sequence[Term],
+    factors: Mapping[str, pl.Expr],
+    reader: str | None = None,
 ) -> Setting:
     """`frame`: scores of one axis, without missing ones. Rows that lack a label of a variable are left out."""
     used = [variable for variable in levels if variable in frame.columns]
@@ -153,6 +168,10 @@ def setting(
     cells = known.group_by(used).len("scores").sort(used).with_row_index("cell")
     rows = known.join(cells.select("cell", *used), on=used, how="left", maintain_order="left")["cell"]
     codes = {name: _codes(known[f"level of {name}"]) for name in factors}
+    pairs = (
+        {f"person:{reader}": _codes(known.select(pl.struct("person", reader).alias("x"))["x"])} if reader else {}
+    )
+    others = {name: code for name, code in codes.items() if name != EDIT}
     return Setting(
         known["score"].cast(pl.Int64).to_numpy(),
         rows.cast(pl.Int64).to_numpy(),
@@ -160,6 +179,7 @@ def setting(
         chosen,
         _told_apart(codes, known.height),
         known["person"].n_unique(),
+        _told_apart(others | pairs, known.height),
     )
 
 
@@ -216,13 +236,18 @@ def _audit_setting(frame: pl.DataFrame, protocol: Protocol, reader: str) -> Sett
     main, others = _dimensions(protocol)
     levels = {**_group_levels(protocol), "editor": _sorted(frame, "editor")}
     terms: list[Term] = [(main,), ("editor",), (main, "editor"), *((name,) for name in others)]
-    factors = {name: pl.col(name) for name in ("person", "prompt")} | {"edit": pl.col("trial")}
+    factors = {
+        "person": pl.col("person"),
+        "person:editor": pl.struct("person", "editor"),
+        "prompt": pl.col("prompt"),
+        EDIT: pl.col("trial"),
+    }
     if reader in _FIXED:
         levels[reader] = _sorted(frame, reader)
         terms += [(reader,), (main, reader)]
     else:
         factors[reader] = pl.col(reader)
-    return setting(frame, levels, terms, factors)
+    return setting(frame, levels, terms, factors, reader if reader in _FIXED else None)
 
 
 _FIXED = ("judge",)  # readers that are few and chosen; others are a sample of many
@@ -273,7 +298,13 @@ def _components(axis: str, found: Setting, full: Fit) -> Iterator[dict[str, obje
 def _tests(axis: str, found: Setting, full: Fit, terms: Sequence[Term]) -> Iterator[dict[str, object]]:
     for term in terms:
         if found.formula.has(*term):
-            yield {"axis": axis, "term": ":".join(term), **ratio_test(found, full, found.formula.without(*term))}
+            about = {"axis": axis, "term": ":".join(term)}
+            smaller = found.formula.without(*term)
+            if len(term) > 1 and set(term) & set(_FIXED) and full.loglik is not None:
+                read = found.for_reader
+                yield {**about, **ratio_test(read, read.fit(found.formula), smaller)}
+            else:
+                yield {**about, **ratio_test(found, full, smaller)}
 
 
 def ratio_test(found: Setting, full: Fit, smaller: Formula) -> dict[str, object]:
@@ -456,7 +487,7 @@ class Treatment:
 
 
 def treatment_model(scores: pl.DataFrame, protocol: Protocol, *, level: float = LEVEL) -> Treatment:
-    """score ~ arm*group + other dimensions + editor + (1|person) + (1|prompt) + (1|case), per axis.
+    """Per axis score ~ arm*group + other dimensions + editor + (1|person) + (1|person:arm) + (1|prompt) + (1|case).
 
     `scores`: the ensemble's, of all arms. What is modelled is how far a score is from "nothing changed", or the
     score where an axis has no such point: odds below 1 mean less. A case is a portrait × prompt × editor.
@@ -486,7 +517,12 @@ def _treatment_setting(frame: pl.DataFrame, protocol: Protocol) -> Setting:
     arms = [arm.id for arm in protocol.manifest.arms]
     levels = {**_group_levels(protocol), "editor": _sorted(frame, "editor"), "arm": arms}
     terms: list[Term] = [("arm",), (main,), (main, "arm"), *((name,) for name in others), ("editor",)]
-    factors = {name: pl.col(name) for name in ("person", "prompt")} | {"case": pl.struct(CASE)}
+    factors = {
+        "person": pl.col("person"),
+        "person:arm": pl.struct("person", "arm"),
+        "prompt": pl.col("prompt"),
+        "case": pl.struct(CASE),
+    }
     return setting(frame, levels, terms, factors)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -19,6 +20,7 @@ from stillme.analysis.contrast import (
     DRAWS,
     FEWER_DRAWS,
     MANY_PERSONS,
+    MOST_KEPT,
     TIE,
     Difference,
     permutation_p,
@@ -180,9 +182,17 @@ def _sign_p(difference: np.ndarray, seed: int) -> float | None:
     if len(difference) < FEWEST_FOR_INTERVAL:
         return None
     draws = _draws(len(difference))
-    signs = np.random.default_rng(seed).integers(0, 2, (draws, len(difference)), dtype=np.int8) * 2.0 - 1.0
-    beyond = np.abs(signs @ difference) >= abs(difference.sum()) - TIE
+    drawn = _kept_signs if len(difference) <= MOST_KEPT else _signs
+    beyond = np.abs(drawn(len(difference), draws, seed) @ difference) >= abs(difference.sum()) - TIE
     return float((1 + beyond.sum()) / (draws + 1))
+
+
+def _signs(persons: int, draws: int, seed: int) -> np.ndarray:
+    chance = np.random.default_rng(seed)
+    return np.asarray(chance.integers(0, 2, (draws, persons), dtype=np.int8) * 2.0 - 1.0)
+
+
+_kept_signs = lru_cache(maxsize=2)(_signs)  # every outcome and pair of editors is drawn alike
 
 
 def _t_p(found: Difference) -> float | None:

@@ -109,7 +109,7 @@ def reach_bounds(drawn: Rates, level: float = LEVEL) -> tuple[np.ndarray, np.nda
     return low, np.minimum(high, 1.0)
 
 
-def adjusted(people: People, reference: str, seed: int = 0) -> pl.DataFrame:
+def adjusted(people: People, reference: str, seed: int = 0, draws: int | None = None) -> pl.DataFrame:
     """Everyone else against `reference`, with p-values adjusted over all columns (editors × endpoints) by max-T.
 
     Quantity: Welch's t of persons' means, and the share of permutations in which any column's |t| (of those not
@@ -119,7 +119,7 @@ def adjusted(people: People, reference: str, seed: int = 0) -> pl.DataFrame:
     if reference in people.groups and is_movable(people):
         place = people.groups.index(reference)
         observed = _welch_t(people, _sides(people), place)
-        p = _stepped_down(np.abs(observed), np.abs(_permuted_t(people, place, seed)))
+        p = _stepped_down(np.abs(observed), np.abs(_permuted_t(people, place, seed, draws)))
     rows = [
         {"editor": editor, "outcome": outcome, "t": _plain(t), "p_max_t": found}
         for (editor, outcome), t, found in zip(people.columns, observed, p, strict=True)
@@ -204,9 +204,9 @@ def _welch_t(people: People, values: np.ndarray, reference: int) -> np.ndarray:
     return _t(own, values.sum(axis=0))
 
 
-def _permuted_t(people: People, reference: int, seed: int) -> np.ndarray:
+def _permuted_t(people: People, reference: int, seed: int, draws: int | None) -> np.ndarray:
     values = _sides(people)
-    own = permuted_sums(people, values, seed, groups=[reference])[:, 0]
+    own = permuted_sums(people, values, seed, draws, groups=[reference])[:, 0]
     return _t(own, values.sum(axis=0))
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -91,21 +92,28 @@ def lint_table(table: Table, n: int | None = None, keys: Sequence[str] | None = 
 
 # What rules share
 
+_One = TypeVar("_One")
+
 
 def found(
     table: Table, rule: str, column: str, rows: Iterable[int], said: str, severity: Severity = Severity.ERROR
 ) -> Finding:
-    return Finding(table.name, rule, severity, column, tuple(table.label(row) for row in rows), said)
+    return Finding(table.name, rule, severity, column, table.labels(list(rows)), said)
 
 
-def some(examples: Sequence[str]) -> str:
-    """The first few, and how many more.
+def some(examples: Sequence[_One], tell: Callable[[_One], str] = str) -> str:
+    """The first few, told, and how many more.
 
     >>> some(["a", "b", "c", "d", "e"])
     'a; b; c; and 2 more'
     """
     more = len(examples) - SHOWN
-    return "; ".join([*examples[:SHOWN], *([f"and {more} more"] if more > 0 else [])])
+    first = [tell(one) for one in examples[:SHOWN]]
+    return "; ".join([*first, *([f"and {more} more"] if more > 0 else [])])
+
+
+def _values(table: Table, column: str, rows: Sequence[int]) -> str:
+    return some(rows, lambda row: f"{table.label(row)} has {table.shown(column, row)}")
 
 
 def _has(table: Table, *columns: str) -> bool:
@@ -146,7 +154,7 @@ def finite(table: Table) -> Ran:
     findings = []
     for column in dict.fromkeys(column for _, column, _ in table.broken):
         rows = [row for row, where, _ in table.broken if where == column]
-        said = f"{column} is not a number in {some([table.label(row) for row in rows])}; a missing value is empty."
+        said = f"{column} is not a number in {some(rows, table.label)}; a missing value is empty."
         findings.append(found(table, "numbers", column, rows, said))
     return Ran("numbers", cells, tuple(findings))
 
@@ -187,12 +195,15 @@ def denominators(table: Table) -> Ran | None:
 def _sums(table: Table) -> Iterator[Finding | None]:
     for whole, parts in WHOLES:
         if _has(table, whole, *parts):
-            total, pieces = table.numbers(whole), [table.numbers(part) for part in parts]
-            bad = _rows(_known(total, *pieces) & (np.sum(pieces, axis=0) != total))
-            said = [f"{table.label(row)} has {_sum_of(total, pieces, row)}" for row in bad[:SHOWN]]
-            said += [table.label(row) for row in bad[SHOWN:]]
-            sentence = f"{whole} is not {' + '.join(parts)}: {some(said)}."
-            yield found(table, "denominators", whole, bad, sentence) if bad else None
+            yield _unsummed(table, whole, parts)
+
+
+def _unsummed(table: Table, whole: str, parts: Sequence[str]) -> Finding | None:
+    total, pieces = table.numbers(whole), [table.numbers(part) for part in parts]
+    bad = _rows(_known(total, *pieces) & (np.sum(pieces, axis=0) != total))
+    said = some(bad, lambda row: f"{table.label(row)} has {_sum_of(total, pieces, row)}")
+    sentence = f"{whole} is not {' + '.join(parts)}: {said}."
+    return found(table, "denominators", whole, bad, sentence) if bad else None
 
 
 def _sum_of(total: NDArray[np.float64], pieces: Sequence[NDArray[np.float64]], row: int) -> str:
@@ -203,10 +214,14 @@ def _sum_of(total: NDArray[np.float64], pieces: Sequence[NDArray[np.float64]], r
 def _parts(table: Table) -> Iterator[Finding | None]:
     for part, whole in WITHIN:
         if _has(table, part, whole):
-            less, more = table.numbers(part), table.numbers(whole)
-            bad = _rows(_known(less, more) & (less > more))
-            said = some([f"{table.label(row)} has {less[row]:g} of {more[row]:g}" for row in bad])
-            yield found(table, "denominators", part, bad, f"{part} is more than {whole}: {said}.") if bad else None
+            yield _too_many(table, part, whole)
+
+
+def _too_many(table: Table, part: str, whole: str) -> Finding | None:
+    less, more = table.numbers(part), table.numbers(whole)
+    bad = _rows(_known(less, more) & (less > more))
+    said = some(bad, lambda row: f"{table.label(row)} has {less[row]:g} of {more[row]:g}")
+    return found(table, "denominators", part, bad, f"{part} is more than {whole}: {said}.") if bad else None
 
 
 def _negative(table: Table) -> Finding | None:
@@ -214,7 +229,7 @@ def _negative(table: Table) -> Finding | None:
     for column in counts:
         bad = _rows(table.numbers(column) < 0)
         if bad:
-            said = f"{column} counts things and is negative: {some([table.label(row) for row in bad])}."
+            said = f"{column} counts things and is negative: {some(bad, table.label)}."
             return found(table, "denominators", column, bad, said)
     return None
 
@@ -236,11 +251,11 @@ def _share(table: Table, rate: str, hits: str, of: str) -> Iterator[Finding]:
     expected = np.divide(scale * top, bottom, out=np.zeros_like(told), where=known & (bottom > 0))
     bad = _rows(known & (bottom > 0) & (np.abs(told - expected) > table.half(rate)))
     if bad:
-        said = some([_against(table, rate, row, f"{top[row]:g}/{bottom[row]:g}", expected[row]) for row in bad])
+        said = some(bad, lambda row: _against(table, rate, row, f"{top[row]:g}/{bottom[row]:g}", expected[row]))
         yield found(table, "rates from counts", rate, bad, f"{rate} is not {hits} ÷ {of}: {said}.")
     void = _rows(known & (bottom == 0))
     if void:
-        said = some([table.label(row) for row in void])
+        said = some(void, table.label)
         yield found(table, "rates from counts", rate, void, f"{rate} of nothing: {of} is 0 in {said}.")
 
 
@@ -280,11 +295,11 @@ def _interval(table: Table, low: str, high: str, estimates: Sequence[str]) -> It
     known = _known(below, above)
     crossed = _rows(known & (below > above))
     if crossed:
-        said = some([_span(table, low, high, row) for row in crossed])
+        said = some(crossed, lambda row: _span(table, low, high, row))
         yield found(table, "intervals", low, crossed, f"{low} is above {high}: {said}.")
     if estimates:
         lost = _rows(known & (below <= above) & ~_held(table, low, high, estimates))
-        said = some([f"{_span(table, low, high, row)} around {_told(table, estimates, row)}" for row in lost])
+        said = some(lost, lambda row: f"{_span(table, low, high, row)} around {_told(table, estimates, row)}")
         if lost:
             sentence = f"{low} to {high} does not hold its estimate: {said}."
             severity = Severity.ERROR if low == "low" else Severity.WARNING  # a corrected figure may leave its own
@@ -317,7 +332,7 @@ def _beyond(table: Table, low: str, high: str, estimates: Sequence[str]) -> Iter
         value, whole = table.numbers(column), _of(table, share[0])
         bad = _rows((value < -table.half(column)) | (value > whole + table.half(column)))
         if bad:
-            said = some([f"{table.label(row)} has {table.shown(column, row)}" for row in bad])
+            said = _values(table, column, bad)
             yield found(table, "intervals", column, bad, f"{column} is not between 0 and {whole}: {said}.")
 
 
@@ -337,7 +352,7 @@ def clusters(table: Table) -> Ran | None:
 def _few(table: Table, column: str, persons: NDArray[np.float64], bad: NDArray[np.bool_]) -> Iterator[Finding]:
     rows = _rows(bad)
     if rows:
-        said = some([f"{table.label(row)} has an interval from {_persons(persons[row])}" for row in rows])
+        said = some(rows, lambda row: f"{table.label(row)} has an interval from {_persons(persons[row])}")
         fewest = f"of fewer than {FEWEST_FOR_INTERVAL} an interval cannot be known"
         yield found(table, "persons behind intervals", column, rows, f"{said}; {fewest}.")
 
@@ -371,17 +386,17 @@ def p_values(table: Table) -> Ran | None:
         value = table.numbers(column)
         bad = _rows((value < 0) | (value > 1))
         if bad:
-            said = some([f"{table.label(row)} has {table.shown(column, row)}" for row in bad])
+            said = _values(table, column, bad)
             findings.append(found(table, "p-values", column, bad, f"{column} is not between 0 and 1: {said}."))
     for column in [name for name in ("p_holm", "p_bh", "p_by") if _has(table, "p", name)]:
         bad = _rows(table.numbers(column) < table.numbers("p") - table.half("p") - table.half(column))
         if bad:
-            said = some([f"{table.label(row)} has {table.shown(column, row)}" for row in bad])
+            said = _values(table, column, bad)
             findings.append(found(table, "p-values", column, bad, f"{column} is smaller than p: {said}."))
     return Ran("p-values", table.frame.height * len(columns), tuple(findings)) if columns else None
 
 
-_PAIRED = re.compile(r"wilcoxon|signed.?rank", re.IGNORECASE)
+_PAIRED = "(?i)wilcoxon|signed.?rank"
 _ZEROS = ("zeros", "zero_share", "share_zero", "zero")
 
 
@@ -390,11 +405,13 @@ def zeros(table: Table) -> Ran | None:
     printed_zeros = next((name for name in _ZEROS if _has(table, name)), None)
     if printed_zeros is not None:
         return _many_zeros(table, printed_zeros)
-    rows = [row for row in range(table.frame.height) if _PAIRED.search(table.label(row))]
-    columns = [name for name in table.numeric if _PAIRED.search(name)]
+    texts = [pl.col(name).str.contains(_PAIRED) for name in table.words if table.frame.schema[name] == pl.String]
+    told = table.frame.select(pl.any_horizontal(texts).fill_null(False)) if texts else None
+    rows = [] if told is None else _rows(told.to_series().to_numpy())
+    columns = [name for name in table.numeric if re.search(_PAIRED, name)]
     if not rows and not columns:
         return None
-    where = some([table.label(row) for row in rows] or columns)
+    where = some(table.labels(rows) or columns)
     said = f"The share of differences that are zero is not printed beside {where}; the p-value depends on it."
     column = columns[0] if columns else table.words[0]
     finding = found(table, "zero differences", column, rows, said, Severity.WARNING)
@@ -406,7 +423,7 @@ def _many_zeros(table: Table, column: str) -> Ran:
     if not all(0 <= one <= 1 for one in share[~np.isnan(share)]):  # a count: what it is of is not said
         return Ran("zero differences", 0)
     bad = _rows(share > MOST_ZEROS)
-    said = some([f"{table.label(row)} has {share[row]:.0%}" for row in bad])
+    said = some(bad, lambda row: f"{table.label(row)} has {share[row]:.0%}")
     sentence = f"More than half of the differences are zero: {said}; say which way of treating zeros was used."
     findings = (found(table, "zero differences", column, bad, sentence, Severity.WARNING),) if bad else ()
     return Ran("zero differences", table.frame.height, findings)
@@ -428,18 +445,21 @@ _BEFORE = frozenset(("before", "baseline", "control", "pre"))
 def differences(table: Table) -> Ran | None:
     """A difference is the difference of the two columns that it is of, within the rounding of all three."""
     named = [one for one in _DIFFERENCES if one[0] != "disparity" or "highest_group" in table.frame.columns]
-    for change, after, before in (*named, *_before_after(table)):
-        if _has(table, change, after, before):
-            gap = table.numbers(after) - table.numbers(before)
-            room = table.half(change) + table.half(after) + table.half(before)
-            told = table.numbers(change)
-            bad = _rows(_known(gap, told) & (np.abs(gap - told) > room))
-            formula = f"{after} − {before}"
-            said = some([_against(table, change, row, formula, gap[row]) for row in bad])
-            findings = (found(table, "differences", change, bad, f"{change} is not {formula}: {said}."),)
-            fits = f"{change} is {formula} in all {table.frame.height} rows"
-            return Ran("differences", table.frame.height, findings if bad else (), "" if bad else fits)
-    return None
+    known = [one for one in (*named, *_before_after(table)) if _has(table, *one)]
+    return _difference(table, *known[0]) if known else None
+
+
+def _difference(table: Table, change: str, after: str, before: str) -> Ran:
+    told, gap = table.numbers(change), table.numbers(after) - table.numbers(before)
+    room = table.half(change) + table.half(after) + table.half(before)
+    bad = _rows(_known(gap, told) & (np.abs(gap - told) > room))
+    formula, rows = f"{after} − {before}", table.frame.height
+    if not bad:
+        return Ran("differences", rows, said=f"{change} is {formula} in all {rows} rows")
+    said = some(bad, lambda row: _against(table, change, row, formula, gap[row]))
+    return Ran(
+        "differences", rows, (found(table, "differences", change, bad, f"{change} is not {formula}: {said}."),)
+    )
 
 
 def _before_after(table: Table) -> Iterator[tuple[str, str, str]]:
@@ -460,7 +480,7 @@ def closing_rows(table: Table) -> Ran | None:
     """Rows that sum up the others: the mean of groups of equal size, and max − min."""
     if len(table.words) != 1:
         return None
-    labels = [table.label(row) for row in range(table.frame.height)]
+    labels = [str(word) for word in table.frame[table.words[0]]]
     totals = [row for row, label in enumerate(labels) if _TOTAL.fullmatch(label)]
     ranges = [row for row, label in enumerate(labels) if _RANGE.fullmatch(label)]
     groups = [row for row in range(len(labels)) if row not in (*totals, *ranges)]
@@ -569,7 +589,7 @@ def _possible(table: Table, rule: str, column: str, counts: NDArray[np.float64] 
     if not bad:
         return Ran(rule, len(rows))
     said = f"{column}: {len(bad)} of {len(rows)} {what} are not possible"
-    examples = some([_impossible(table, column, row, int(counts[row]), of) for row in bad])
+    examples = some(bad, lambda row: _impossible(table, column, row, int(counts[row]), of))
     sentence = f"{said}: {examples}. {_repair(values[rows], [digits[row] or 0 for row in rows], counts[rows], of)}"
     return Ran(rule, len(rows), (found(table, rule, column, bad, sentence, Severity.WARNING),))
 
@@ -602,7 +622,7 @@ def duplicates(table: Table, keys: Sequence[str] | None = None) -> Ran | None:
     twice = table.frame.select(pl.struct(by).is_duplicated()).to_series().to_numpy()
     first = table.frame.select(pl.struct(by).is_first_distinct()).to_series().to_numpy()
     bad = _rows(twice & first)
-    said = f"{', '.join(by)}: two rows or more for {some([table.label(row) for row in bad])}."
+    said = f"{', '.join(by)}: two rows or more for {some(bad, table.label)}."
     findings = (found(table, "keys", by[0], bad, said),) if bad else ()
     return Ran("keys", table.frame.height, findings)
 

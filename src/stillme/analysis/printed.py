@@ -51,8 +51,14 @@ class Table:
 
     def label(self, row: int) -> str:
         """What the row is about, as the table itself says it."""
-        said = [str(self.frame[name][row]) for name in self._heads if self.frame[name][row] is not None]
-        return " · ".join(said) or f"row {row + 1}"
+        return self.labels([row])[0]
+
+    def labels(self, rows: Sequence[int]) -> tuple[str, ...]:
+        heads = [pl.col(name).cast(pl.String) for name in self._heads]
+        if not heads:
+            return tuple(f"row {row + 1}" for row in rows)
+        said = self.frame[list(rows)].select(pl.concat_str(heads, separator=" · ", ignore_nulls=True)).to_series()
+        return tuple(word or f"row {row + 1}" for word, row in zip(said, rows, strict=True))
 
     def numbers(self, column: str) -> NDArray[np.float64]:
         """The column as numbers, NaN where nothing is printed."""

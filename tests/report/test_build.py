@@ -11,10 +11,12 @@ from html.parser import HTMLParser
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
+import polars as pl
 import pytest
 
 from stillme.protocol.reader import builtin
 from stillme.report.build import Example, Party, build
+from stillme.report.figures import Line, Series, forest
 from stillme.report.sections import gallery
 from tests.report.synthetic_audit import EDITORS, Person, audit, context, examples, people, picture
 
@@ -189,6 +191,19 @@ def test_figures_are_well_formed_and_say_what_they_show() -> None:
         assert described is not None
         assert described.text
         assert len(root.findall("path[@class='whisker']")) == 1
+
+
+def test_a_rate_without_an_interval_is_a_mark_without_whiskers() -> None:
+    few = {"rate": 0.2, "low": None, "high": None, "hits": 4, "judged": 20}
+    many = {"rate": 0.3, "low": 0.2, "high": 0.4, "hits": 30, "judged": 100}
+    for row, whiskers in ((few, 0), (many, 1)):
+        drawn = forest(
+            "f", "Rates", ["Group"], [Series("e", "Editor")], [Line("Group", 0, row)], pl.DataFrame([row])
+        )
+        root = ElementTree.fromstring(str(drawn.svg))
+        assert len(root.findall("path[@class='whisker']")) == whiskers
+        assert ("no interval" in str(drawn.svg)) == (whiskers == 0)
+        assert len(root.findall("path[@class='mark c0']")) == 2, "in the legend, and in its row"
 
 
 def test_pictures_are_shown_as_given() -> None:

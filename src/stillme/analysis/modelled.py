@@ -4,8 +4,8 @@ Per axis, from the judges' own scores (no ensemble, no rounding):
 score ~ group*editor + other dimensions + judge + group:judge
         + (1|person) + (1|person:editor) + (1|prompt) + (1|edit).
 `group` is the dimension with a reference group. Without (1|person:editor) a few faces that one editor happens to
-fail on would pass for a group that it fails on. For the same reason group:judge is tested with (1|person:judge), in
-place of (1|edit), and group:arm with (1|person:arm): differences of groups are differences of persons.
+fail on would pass for a group that it fails on. For the same reason group:judge is tested with (1|person:judge),
+in place of (1|edit), and group:arm with (1|person:arm): differences of groups are differences of persons.
 
 A term whose variable has one level is left out, and so is a random intercept that cannot be told from another or
 from noise (an edit with one score). Human ratings take (1|rater) in place of the judges' terms. Cells where the
@@ -487,7 +487,7 @@ class Treatment:
 
 
 def treatment_model(scores: pl.DataFrame, protocol: Protocol, *, level: float = LEVEL) -> Treatment:
-    """Per axis score ~ arm*group + other dimensions + editor + (1|person) + (1|person:arm) + (1|prompt) + (1|case).
+    """Per axis score ~ arm*group + others + editor + (1|person) + (1|person:arm) + (1|prompt) + (1|case).
 
     `scores`: the ensemble's, of all arms. What is modelled is how far a score is from "nothing changed", or the
     score where an axis has no such point: odds below 1 mean less. A case is a portrait × prompt × editor.

@@ -71,6 +71,8 @@ def _scope(found: Mapping[str, Tabled], inputs: Inputs) -> Iterator[str]:
 
 def _claims(found: Mapping[str, Tabled], inputs: Inputs) -> Iterator[str]:
     """The declared endpoints, each with its verdict."""
+    if not inputs.protocol.analysis.primary.outcomes and not inputs.protocol.analysis.primary.net:
+        yield "The protocol declares no endpoints (analysis.yaml), so no difference is claimed."
     quiet: dict[str, list[str]] = {}
     same = [row for row in _rows(found, "equivalence", alike=True) if row["p_holm"] < SURE]
     alike = {(row["editor"], row["outcome"]) for row in same}
@@ -112,11 +114,10 @@ def _disparity(found: Mapping[str, Tabled], inputs: Inputs) -> Iterator[str]:
 
 def _judges(found: Mapping[str, Tabled], inputs: Inputs) -> Iterator[str]:
     """Judges that score groups differently make every difference between groups theirs as well."""
-    dimension = next(iter(inputs.protocol.groups.reference_group))
-    rows = [row for row in _rows(found, "model_tests", term=f"{dimension}:judge") if row["p"] is not None]
-    named = [_labels(inputs)[row["axis"]] for row in rows if row["p"] * len(rows) < SURE]
-    if named:
-        told = f"Judges differ in how they score groups on {listed(named)}"
+    apart = [row for row in _rows(found, "judge_functioning") if (row["p_holm"] or 1) < SURE]
+    if apart:
+        named = list(dict.fromkeys(_labels(inputs)[row["axis"]] for row in apart))
+        told = f"Judges differ from each other otherwise for some groups on {listed(named)}"
         yield f"{told}: differences between groups there are not the editors' alone."
     functioning = [row for row in _rows(found, "judges_raters_functioning") if (row["p_holm"] or 1) < SURE]
     if functioning:

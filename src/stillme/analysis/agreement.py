@@ -24,12 +24,23 @@ def agreement(scores: pl.DataFrame) -> pl.DataFrame:
 
     `scores` has trial, axis, judge, rank (0 = primary) and score. The difference is second minus first judge.
     """
-    own = scores.select("trial", "axis", "rank", first_judge="judge", first="score")
+    return judge_pairs(scores).group_by(*PAIR, "axis", maintain_order=True).agg(_AGREED)
+
+
+PAIR = ("first_judge", "second_judge")
+
+
+def judge_pairs(scores: pl.DataFrame, *about: str) -> pl.DataFrame:
+    """Every two judges' scores (`first`, `second`) of an edit on an axis, and second − first as `difference`.
+
+    `about`: columns of the trial to keep.
+    """
+    own = scores.select("trial", "axis", *about, "rank", first_judge="judge", first="score")
     other = scores.select("trial", "axis", pl.col("rank").alias("below"), second_judge="judge", second="score")
     both = own.join(other, on=["trial", "axis"], how="inner", maintain_order="left_right")
     pairs = both.filter(pl.col("rank") < pl.col("below")).drop_nulls(["first", "second"])
     ordered = pairs.sort("rank", "below", maintain_order=True)
-    return ordered.group_by("first_judge", "second_judge", "axis", maintain_order=True).agg(_AGREED)
+    return ordered.with_columns(difference=pl.col("second") - pl.col("first")).drop("rank", "below")
 
 
 def self_agreement(repeats: pl.DataFrame) -> pl.DataFrame:

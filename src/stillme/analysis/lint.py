@@ -339,7 +339,7 @@ def _beyond(table: Table, low: str, high: str, estimates: Sequence[str]) -> Iter
 def clusters(table: Table) -> Ran | None:
     """An interval needs persons: fewer than 8 carry none, fewer than 20 not every kind."""
     ends = [low for low, _, _ in _pairs(table)]
-    counted = [name for name in table.numeric if re.search(r"(^|_)(persons|clusters)$", name)]
+    counted = [name for name in table.numeric if re.fullmatch(r"((reference|others)_)?persons", name)]
     if not ends or not counted:
         return None
     given = np.any([~np.isnan(table.numbers(end)) for end in ends], axis=0)
@@ -535,7 +535,7 @@ def percentages(table: Table, n: int | None = None, columns: Sequence[str] = ())
     """Every percentage can be 100 · k ÷ n, rounded, for a whole k. `columns` are some, whatever their names."""
     named = [name for name in table.numeric if name in columns or is_percent(table, name)]
     chosen = named or (_matrix(table) if n is not None else [])
-    chosen += [name for name in table.numeric if _is_share(name) and name not in chosen]
+    chosen += [name for name in ("rate", "share") if _has(table, name) and name not in chosen]
     return _grim(table, "attainable percentages", chosen, n, "percentages")
 
 

@@ -9,8 +9,8 @@ import polars as pl
 
 from stillme.analysing.audit import Audit
 from stillme.analysing.tables import Tabled, apart, around, number, plain, share, whole, within, word
-from stillme.analysis.agreement import agreement
-from stillme.analysis.humans import human_findings
+from stillme.analysis.agreement import PAIR, agreement, judge_pairs
+from stillme.analysis.humans import functioning, human_findings
 from stillme.analysis.participants import participants, table
 from stillme.analysis.raters import REMOVED, quality, with_and_without
 from stillme.analysis.reliability import reliability
@@ -42,6 +42,15 @@ def _judges(audit: Audit, judged: pl.DataFrame) -> Iterator[Tabled]:
         number("kappa", "weighted κ"),
     )
     yield Tabled("judge_agreement", JUDGES, "How far judges agree", frame, shown)
+    if not audit.has_reference or not frame.height:
+        return
+    groups = list(audit.protocol.groups.dimensions)
+    reference = audit.protocol.groups.reference_group[audit.dimension]
+    strata = [name for name in groups if name != audit.dimension]
+    pairs = judge_pairs(judged.filter(~pl.col("requested")), "person", *groups)
+    differ = functioning(pairs, audit.dimension, reference, strata, [*PAIR, "axis"], seed=audit.seed)
+    title = f"Does one judge differ from another otherwise for some groups of perceived {audit.dimension}?"
+    yield Tabled("judge_functioning", JUDGES, title, differ, plain(differ, audit.labels))
 
 
 def _raters(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:

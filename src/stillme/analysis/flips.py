@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stillme.analysis.contrast import FEWEST_PERSONS, TIE
+from stillme.analysis.contrast import FEWER_DRAWS, FEWEST_PERSONS, MANY_PERSONS, TIE
 
 FLIPS = 9_999  # p is known to about 0.0001
 _AT_ONCE = 4_000_000  # signs in memory: 32 MB
@@ -18,7 +18,8 @@ _AT_ONCE = 4_000_000  # signs in memory: 32 MB
 def flipped_p(differences: ArrayLike, flips: int = FLIPS, seed: int = 0) -> float | None:
     """Two-sided p of persons' mean difference: were the arms alike, each person's sign could be the other.
 
-    All patterns of signs where they are few, else `flips` drawn ones. None with fewer than 3 persons.
+    All patterns of signs where they are few, else `flips` drawn ones, and fewer of them where persons are many.
+    None with fewer than 3 persons.
 
     >>> flipped_p([1.0, 2.0, 3.0, 4.0])
     0.125
@@ -32,7 +33,8 @@ def flipped_p(differences: ArrayLike, flips: int = FLIPS, seed: int = 0) -> floa
         signs = np.arange(every)[:, None] >> np.arange(len(values)) & 1
         sums = (2.0 * signs - 1) @ values
         return float((np.abs(sums) >= observed).mean())
-    return float((1 + (np.abs(_drawn(values, flips, seed)) >= observed).sum()) / (flips + 1))
+    fewer = flips if len(values) < MANY_PERSONS else min(flips, FEWER_DRAWS)
+    return float((1 + (np.abs(_drawn(values, fewer, seed)) >= observed).sum()) / (fewer + 1))
 
 
 def _drawn(values: NDArray[np.float64], flips: int, seed: int) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from stillme.analysis.contrast import permutation_p, welch
+from stillme.analysis.contrast import DRAWS, FEWER_DRAWS, MANY_PERSONS, permutation_p, welch
 from stillme.analysis.drift import CASE, changes, directions, refuse_twice, signed_axes
 from stillme.analysis.families import holm
 from stillme.analysis.flips import FLIPS, flipped_p
@@ -257,6 +257,7 @@ def _uneven_rows(pairs: pl.DataFrame, protocol: Protocol, seed: int) -> Iterator
             own, others = people.filter(is_reference)["difference"], people.filter(~is_reference)["difference"]
             stratum = people.select(pl.concat_str(*strata, separator="\t", ignore_nulls=True)).to_series()
             found = welch(others, own, LEVEL)
+            draws = DRAWS if people.height < MANY_PERSONS else FEWER_DRAWS
             yield {
                 **dict(zip(("arm", "against", "axis"), key, strict=True)),
                 "reference_persons": len(own),
@@ -266,7 +267,7 @@ def _uneven_rows(pairs: pl.DataFrame, protocol: Protocol, seed: int) -> Iterator
                 "difference": found.difference,
                 "low": found.low,
                 "high": found.high,
-                "p": permutation_p(people["difference"], is_reference, stratum, seed=seed),
+                "p": permutation_p(people["difference"], is_reference, stratum, draws, seed),
             }
 
 

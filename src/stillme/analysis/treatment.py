@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from stillme.analysis.contrast import DRAWS, FEWEST_PERSONS, TIE, exchanges
+from stillme.analysis.contrast import DRAWS, FEWER_DRAWS, FEWEST_PERSONS, MANY_PERSONS, TIE, exchanges
 from stillme.analysis.equivalence import noninferiority
 from stillme.analysis.families import holm
 from stillme.analysis.intervals import LEVEL
@@ -120,7 +120,8 @@ def _over(pairs: pl.DataFrame, dimension: str, protocol: Protocol, draws: int, s
     for key, some in _by(known, COMPARISON):
         people = _persons(some, dimension, *strata)
         kept = people.filter(pl.len().over(dimension) >= FEWEST_PERSONS)
-        rows.append({"dimension": dimension, **_named(key), **_exchanged(kept, dimension, strata, draws, seed)})
+        fewer = draws if kept.height < MANY_PERSONS else min(draws, FEWER_DRAWS)
+        rows.append({"dimension": dimension, **_named(key), **_exchanged(kept, dimension, strata, fewer, seed)})
     frame = pl.DataFrame(rows, schema=_OMNIBUS)
     return frame.with_columns(pl.Series("p_holm", holm(frame["p"].to_list()), dtype=pl.Float64))
 
@@ -136,8 +137,8 @@ def _exchanged(
     values = people["difference"].to_numpy()
     layers = people.select(pl.concat_str(pl.lit(""), *strata, separator="\t", ignore_nulls=True)).to_series()
     means = np.bincount(group, values) / np.bincount(group)
-    q, p = _by_chance(values, group, layers.to_numpy(), draws, seed, _studentised)
-    h, p_rank = _by_chance(midranks(values.round(9)), group, layers.to_numpy(), draws, seed, _kruskal)
+    columns, statistics = (values, midranks(values.round(9))), (_studentised, _kruskal)
+    (q, p), (h, p_rank) = _by_chance(columns, statistics, group, layers.to_numpy(), draws, seed)
     found |= {"smallest": float(means.min()), "largest": float(means.max())}
     return found | {"q": q, "p": p, "h": h, "p_rank": p_rank}
 
@@ -147,27 +148,46 @@ Statistic = Callable[[Sums, Sums, NDArray[np.float64]], NDArray[np.float64]]  # 
 
 
 def _by_chance(
-    values: NDArray[np.float64], group: NDArray[Any], strata: NDArray[Any], draws: int, seed: int, of: Statistic
-) -> tuple[float | None, float | None]:
-    """A statistic of groups, and how often it is as large with values changing places within strata.
+    columns: Sequence[NDArray[np.float64]],
+    statistics: Sequence[Statistic],
+    group: NDArray[Any],
+    strata: NDArray[Any],
+    draws: int,
+    seed: int,
+) -> list[tuple[float | None, float | None]]:
+    """Each column's statistic of groups, and how often it is as large with persons changing places within strata.
 
-    Only groups' sums are kept of a draw, so that memory does not grow with persons. None where nothing can move.
+    Only groups' sums are kept of a draw, so that memory does not grow with persons, and columns share the draws,
+    which take longest. None where nothing can move.
     """
     persons = np.bincount(group).astype(float)
-    sums, squares = (np.zeros((draws, len(persons))) for _ in range(2))
-    centred, movable = values - values.mean(), False
+    centred = [column - column.mean() for column in columns]
+    sums = np.zeros((len(columns), 2, draws, len(persons)))  # of values, of their squares
+    movable = False
     for here, order in exchanges(strata, draws, seed):
-        inside, slots = centred[here], group[here]
-        movable |= len(np.unique(slots)) > 1 and bool(np.ptp(inside) > TIE)
-        for one in np.unique(slots):
-            drawn = inside[order[:, slots == one]]
-            sums[:, one] += drawn.sum(axis=1)
-            squares[:, one] += (drawn**2).sum(axis=1)
+        movable |= len(np.unique(group[here])) > 1 and bool(np.ptp(columns[0][here]) > TIE)
+        for one in np.unique(group[here]):
+            slots = order[:, group[here] == one]
+            for number, column in enumerate(centred):
+                drawn = column[here][slots]
+                sums[number, 0, :, one] += drawn.sum(axis=1)
+                sums[number, 1, :, one] += (drawn**2).sum(axis=1)
     if not movable:
-        return None, None
-    own, own_squares = (np.bincount(group, some).astype(float)[None, :] for some in (centred, centred**2))
-    observed = float(of(own, own_squares, persons)[0])
-    return observed, float((1 + (of(sums, squares, persons) >= observed - TIE).sum()) / (draws + 1))
+        return [(None, None)] * len(columns)
+    return [_share(*each, group, persons) for each in zip(centred, statistics, sums, strict=True)]
+
+
+def _share(
+    column: NDArray[np.float64],
+    statistic: Statistic,
+    drawn: Sums,
+    group: NDArray[Any],
+    persons: NDArray[np.float64],
+) -> tuple[float, float]:
+    own, squares = (np.bincount(group, some).astype(float)[None, :] for some in (column, column**2))
+    observed = float(statistic(own, squares, persons)[0])
+    as_large = (statistic(drawn[0], drawn[1], persons) >= observed - TIE).sum()
+    return observed, float((1 + as_large) / (len(drawn[0]) + 1))
 
 
 def _studentised(sums: Sums, squares: Sums, persons: NDArray[np.float64]) -> NDArray[np.float64]:

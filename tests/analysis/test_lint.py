@@ -155,6 +155,23 @@ def test_numbers_are_read_as_printed() -> None:
     assert "c is not a number in y" in said(lint_table(table))
 
 
+def test_names_that_look_like_numbers_are_names() -> None:
+    table = csv("t", "editor,x\ne1,1e-05\n12a,.5\n-,2.\n")
+    assert table.words == ["editor"] and table.frame["x"].to_list() == [1e-05, 0.5, 2.0]
+
+
+WRITTEN = st.text("0123456789.,+-−eE%<n/ainfx ", max_size=6)
+
+
+@given(st.lists(st.tuples(WRITTEN, WRITTEN, WRITTEN), min_size=1, max_size=4))
+def test_whatever_is_written_can_be_read(rows: list[tuple[str, str, str]]) -> None:
+    text = pl.DataFrame(rows, schema=dict.fromkeys(("who", "rate", "judged"), pl.String), orient="row")
+    table = printed.read("t", text)
+    lint_table(table, n=20)
+    for column in table.numeric:
+        assert not table.frame[column].cast(pl.Float64).is_nan().any()
+
+
 def test_counts_of_groups_sum_to_the_whole() -> None:
     whole = pl.DataFrame({"editor": ["a"], "asked": [40], "judged": [40], "missing": [0]})
     parts = pl.DataFrame({"editor": ["a"] * 2, "race": ["x", "y"], "asked": [20, 20], "judged": [20, 19]})
@@ -166,6 +183,15 @@ def test_counts_of_groups_sum_to_the_whole() -> None:
     )
     assert said(found[0]) == ""
     assert all(said(one) == "" for one in lint_together(tables)), "what no one calls a split is none"
+
+
+def test_a_csv_of_our_own_is_checked_like_its_frame() -> None:
+    """Columns without a value say nothing, and shares of something else than `judged` are not held against it."""
+    whole = "editor,asked,judged,hits,rate,nominal_rate,low\na,48,46,2,0.043478260869565216,0.0417,\n"
+    parts = "editor,race,gender,asked,judged,low\na,x,f,24,22,\na,x,m,24,23,\n"
+    found = lint_together([csv("whole", whole), csv("parts", parts)], splits=["race", "gender"])
+    assert said(found[0]) == ""
+    assert "judged over race × gender does not sum to that of whole: a 45 against 46." in said(found[1])
 
 
 def test_the_same_quantity_told_differently() -> None:

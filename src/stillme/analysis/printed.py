@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 EXACT = 1e-9  # numbers that were never rounded agree within this
 ROUNDED = 6  # with more digits than this a number was not rounded for print
-_NUMBER = re.compile(r"[+-]?(\d+(?:,\d{3})*|)(?:\.(\d+))?(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(?=\.?[0-9])([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.([0-9]*))?(?:[eE][+-]?[0-9]{1,3})?")
 _NOTHING = frozenset(("", "-", "–", "—", "na", "n/a", "null", "none"))
 _BROKEN = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _BOUND = "<>≤≥~"  # "< 0.001" is no number, and does not make its column one of words
@@ -108,7 +108,8 @@ def read(name: str, text: pl.DataFrame) -> Table:
     for column in text.columns:
         cells = [(word or "").strip().replace("−", "-") for word in text[column].cast(pl.String)]
         if not _numeric(cells):
-            columns[column] = text[column].cast(pl.String)
+            empty = all(word.casefold() in _NOTHING for word in cells)
+            columns[column] = pl.Series(column, text[column], pl.Null if empty else pl.String, strict=False)
             continue
         broken += [(row, column, word) for row, word in enumerate(cells) if _BROKEN.fullmatch(word)]
         parsed = [_number(word) for word in cells]
@@ -132,7 +133,7 @@ def _number(word: str) -> tuple[float, int] | None:
     """The number and how many decimals it is printed with."""
     bare = word.removesuffix("%").strip()
     found = _NUMBER.fullmatch(bare)
-    if found is None or not any(letter.isdigit() for letter in bare):
+    if found is None:
         return None
     scaled = "e" in bare.casefold()
     return float(bare.replace(",", "")), ROUNDED + 1 if scaled else len(found[2] or "")

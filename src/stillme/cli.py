@@ -178,6 +178,31 @@ def report(run: RunFolder) -> None:
 
 
 @app.command()
+def analyse(
+    scores: Annotated[
+        Path, typer.Argument(help="A table of scores (Parquet, CSV), a folder of exported tables, or a run.")
+    ],
+    to: Annotated[
+        Path | None, typer.Option(help="The folder to write; `analysis` beside the scores by default.")
+    ] = None,
+    ratings: Annotated[Path | None, typer.Option(help="A table of people's ratings.")] = None,
+    checks: Annotated[Path | None, typer.Option(help="Raters' attention checks.")] = None,
+    participants: Annotated[Path | None, typer.Option(help="A demographic export of Prolific.")] = None,
+    protocol: Annotated[Path | None, typer.Option(help="The protocol's folder; else the built-in one.")] = None,
+    preset: Annotated[str | None, typer.Option(help="default or paper.")] = None,
+    file_format: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
+    seed: Annotated[int, typer.Option(min=0, help="Of permutations and resampling.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Analyse a table of scores, whoever made it: rates, disparities, tests, models, each with its uncertainty."""
+    from stillme import analysing
+
+    asked = analysing.Asked(scores, protocol, preset, ratings, checks, participants)
+    found = analysing.analyse(asked, to, file_format, seed)
+    print(json.dumps(found.plain()) if as_json else found.words())
+
+
+@app.command()
 def measure(
     before: Annotated[Path, typer.Argument(help="The portrait before the edit.")],
     after: Annotated[Path, typer.Argument(help="The portrait after the edit.")],

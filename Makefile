@@ -81,6 +81,7 @@ fix: $(DEV)
 
 bench: $(DEV) $(EDITORS)
 	$(BIN)/python -m bench.ledger
+	$(BIN)/python -m bench.recovery --jobs 2
 	$(BIN)/python -m bench.measures
 	$(BIN)/python -m bench.judges
 	$(BIN)/python -m bench.editors_overhead --only remote

@@ -5,7 +5,10 @@
 84 persons (7 groups of 12), 20 prompts; the persons are as alike as an intra-person correlation of 0.03, 0.06 and
 0.11 makes them. Groups' rates are all the same, or those of the seed's table 13 (FLUX.2-dev, Step1X-Edit), or
 evenly spaced. The analysis is the product's own, whole. It also shows what fails: the seed's Kruskal–Wallis per
-edit, and the direction of a signed axis taken from rounded scores. Exits with 1 when anything is out of bounds.
+edit, and the direction of a signed axis taken from rounded scores.
+
+Bounds: intervals of rates, contrast and max − min cover 92–98 % (give or take one Monte Carlo error, which is
+printed), tests of groups that are alike reject at most 7 %. Exits with 1 when anything is out of them.
 """
 
 from __future__ import annotations
@@ -207,9 +210,17 @@ def main() -> int:
     return int(bool(wrong))
 
 
+def monte_carlo(sets: int) -> float:
+    return float(np.sqrt(0.95 * 0.05 / sets))
+
+
+def is_covered(share: float, sets: int) -> bool:
+    """Within 92–98 %, give or take one Monte Carlo error."""
+    return COVERED[0] - monte_carlo(sets) <= share <= COVERED[1] + monte_carlo(sets)
+
+
 def _print_recovered(cases: list[Case], found: list[dict[str, float]], sets: int) -> list[str]:
-    error = np.sqrt(0.95 * 0.05 / sets)
-    print(f"{sets} data sets a row; Monte Carlo error of a coverage near 95 %: ± {error:.1%}\n")
+    print(f"{sets} data sets a row; Monte Carlo error of a coverage near 95 %: ± {monte_carlo(sets):.1%}\n")
     print("Coverage of 95 % intervals; max − min in percentage points; rejections at 5 %")
     print(f"{'rates':14}{'ICC':>5} | {'rates':>6}{'contr.':>7}{'max−min':>8}{'SD':>7}{'max-T':>7} | ", end="")
     print(f"{'true':>5}{'raw':>6}{'chance':>7}{'corr.':>6} | {'rank':>6}{'range':>6}{'contr.':>7}")
@@ -221,7 +232,7 @@ def _print_recovered(cases: list[Case], found: list[dict[str, float]], sets: int
         print(f"{case.shape:14}{case.icc:5.2f} | {named[0]:6.3f}{named[1]:7.3f}{named[2]:8.3f}", end="")
         print(f"{named[3]:7.3f}{named[4]:7.3f} | {points[0]:5.1f}{points[1]:6.1f}{points[2]:7.1f}", end="")
         print(f"{points[3]:6.1f} | {tests[0]:6.3f}{tests[1]:6.3f}{tests[2]:7.3f}")
-        wrong += [f"{case.shape} {case.icc}: {n}" for n in named[:3] if not COVERED[0] <= n <= COVERED[1]]
+        wrong += [f"{case.shape} {case.icc}: {share}" for share in named[:3] if not is_covered(share, sets)]
         if case.shape == "all alike":
             wrong += [f"{case.shape} {case.icc}: size {p}" for p in tests if p > SIZE_AT_MOST]
     return wrong
@@ -243,7 +254,7 @@ def _print_prompts(cases: list[Case], found: list[dict[str, float]]) -> list[str
     print("\nCoverage of the contrast (FLUX.2-dev) where prompts are a sample, uneven between groups")
     for case, row in zip(cases, found, strict=True):
         print(f"  ICC {case.icc:.2f}: prompts taken as fixed {row['fixed']:.3f}, as a sample {row['sample']:.3f}")
-    bad = [row["sample"] for row in found if not COVERED[0] <= row["sample"] <= COVERED[1]]
+    bad = [row["sample"] for row in found if not is_covered(row["sample"], cases[0].sets)]
     return [f"contrast over prompts: {share}" for share in bad]
 
 

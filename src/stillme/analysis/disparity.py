@@ -12,7 +12,7 @@ by itself; the fixed contrasts carry the claims.
     sd           the standard deviation between groups, less the part that is sampling (Lum, Zhang & Bower 2022)
     bounds       max-T: hold whichever groups are the extreme ones, and are wide
 
-In simulated audits of 12 persons a group the interval covers 93–98 % (`bench/recovery`), where the percentile
+In simulated audits of 12 persons a group the interval covers 94–98 % (`bench/recovery`), where the percentile
 bootstrap covers 0–78 %.
 """
 

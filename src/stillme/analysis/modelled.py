@@ -45,7 +45,7 @@ class Model:
 
     `components` is to be printed first: SD and share of the latent variance of each random intercept, and of
     what is left. `tests`: likelihood-ratio tests of terms, each with the interactions that it is in. `odds`: of a
-    higher score, a group against the reference, with Wald's interval; per editor, and (editor null) averaged over
+    higher score, a group against the reference; per editor, and (editor null) averaged over
     editors. `marginal`: probability of each outcome by group and editor.
     `splits`: log-odds of a group from binary models at each cut, without interactions; where odds are proportional
     they are alike, and like `ordinal`, the ordinal model's without interactions. `fits`: what was fitted, and how
@@ -70,7 +70,7 @@ _TESTS = {
     "why": pl.String,
 }
 _RANGE = {"low": pl.Float64, "high": pl.Float64}
-_ODDS = {"odds_ratio": pl.Float64, **_RANGE, "p": pl.Float64, "why": pl.String}
+_ODDS = {"odds_ratio": pl.Float64, **_RANGE, "why": pl.String}
 _GROUP_ODDS = {"axis": pl.String, "editor": pl.String, "group": pl.String, "reference": pl.String, **_ODDS}
 _ARM_ODDS = {"axis": pl.String, "arm": pl.String, "against": pl.String, "group": pl.String, **_ODDS}
 _MARGINAL = {
@@ -251,6 +251,7 @@ def _audit_setting(frame: pl.DataFrame, protocol: Protocol, reader: str) -> Sett
 
 
 _FIXED = ("judge",)  # readers that are few and chosen; others are a sample of many
+_WITHIN = ("editor", "judge", "arm")  # what differs within persons
 
 
 def _sorted(frame: pl.DataFrame, name: str) -> list[str]:
@@ -298,13 +299,22 @@ def _components(axis: str, found: Setting, full: Fit) -> Iterator[dict[str, obje
 def _tests(axis: str, found: Setting, full: Fit, terms: Sequence[Term]) -> Iterator[dict[str, object]]:
     for term in terms:
         if found.formula.has(*term):
-            about = {"axis": axis, "term": ":".join(term)}
-            smaller = found.formula.without(*term)
-            if len(term) > 1 and set(term) & set(_FIXED) and full.loglik is not None:
-                read = found.for_reader
-                yield {**about, **ratio_test(read, read.fit(found.formula), smaller)}
-            else:
-                yield {**about, **ratio_test(found, full, smaller)}
+            yield {"axis": axis, "term": ":".join(term), **_test(found, full, term)}
+
+
+def _test(found: Setting, full: Fit, term: Term) -> dict[str, object]:
+    """Judges may see persons differently: their interaction is tested with that, and is in no other group test."""
+    smaller = found.formula.without(*term)
+    if full.loglik is None:
+        return ratio_test(found, full, smaller)
+    if len(term) > 1 and set(term) & set(_FIXED):
+        read = found.for_reader
+        return ratio_test(read, read.fit(found.formula), smaller)
+    apart = [pair for pair in found.formula.terms if set(pair) & set(_FIXED) and set(term) < set(pair)]
+    if apart:
+        whole = found.formula.without(*apart[0])
+        return ratio_test(found, found.fit(whole, start=_shortened(full, whole)), smaller)
+    return ratio_test(found, full, smaller)
 
 
 def ratio_test(found: Setting, full: Fit, smaller: Formula) -> dict[str, object]:
@@ -341,15 +351,27 @@ def _averaged(chosen: Formula, held: Mapping[str, str]) -> Floats:
     return weights
 
 
-def _odds_row(full: Fit, weights: Floats, level: float) -> dict[str, object]:
+def _reach(found: Setting, level: float) -> float | None:
+    """How many standard errors an interval reaches: t × √(persons ÷ free); None of too few persons.
+
+    `free`: persons − what is estimated between them. Maximum likelihood takes persons to differ less than they do.
+    """
+    free = found.persons - 1 - sum(not set(column) & set(_WITHIN) for column in found.formula.columns)
+    if free < 1:
+        return None
+    return float(special.stdtrit(free, 0.5 + level / 2)) * float(np.sqrt(found.persons / free))
+
+
+def _odds_row(found: Setting, full: Fit, weights: Floats, level: float) -> dict[str, object]:
     value, error = full.along(weights)
     if value is None or error is None:
         why = full.why if full.loglik is None else _UNKNOWN
-        return {"odds_ratio": None, "low": None, "high": None, "p": None, "why": why}
-    half = float(special.ndtri(0.5 + level / 2)) * error
-    p = float(2 * special.ndtr(-abs(value) / error)) if error > 0 else None
-    ends = {"odds_ratio": value, "low": value - half, "high": value + half}
-    return {**{name: float(np.exp(end)) for name, end in ends.items()}, "p": p, "why": None}
+        return {"odds_ratio": None, "low": None, "high": None, "why": why}
+    reach = _reach(found, level)
+    if reach is None:
+        return {"odds_ratio": float(np.exp(value)), "low": None, "high": None, "why": "too few persons"}
+    ends = {"odds_ratio": value, "low": value - reach * error, "high": value + reach * error}
+    return {**{name: float(np.exp(end)) for name, end in ends.items()}, "why": None}
 
 
 def _group_odds(
@@ -362,7 +384,7 @@ def _group_odds(
         for group in found.formula.levels.get(main, ())[1:]:
             weights = _difference(found.formula, {main: group, **held}, {main: reference[0], **held})
             about = {"axis": axis, "editor": editor, "group": group, "reference": reference[0]}
-            yield {**about, **_odds_row(full, weights, level)}
+            yield {**about, **_odds_row(found, full, weights, level)}
 
 
 def _splits(axis: str, found: Setting, full: Fit, protocol: Protocol) -> Iterator[dict[str, object]]:
@@ -419,16 +441,19 @@ def _marginal(
         found.cells.group_by(others).agg(pl.col("scores").sum()) if others else found.cells.select("scores").sum()
     )
     share = (rest["scores"] / rest["scores"].sum()).to_numpy()
+    reach = _reach(found, level)
     for editor in editors:
         for group in groups:
             cells = rest.with_columns(pl.lit(group).alias(main), pl.lit(editor).alias("editor"))
             design = found.formula.matrix(cells)
             for name, outcome in outcomes.items():
                 about = {"axis": axis, "outcome": name, "editor": editor, "group": group}
-                yield {**about, **_probability(full, outcome, design, share, level)}
+                yield {**about, **_probability(full, outcome, design, share, reach)}
 
 
-def _probability(full: Fit, outcome: Outcome, design: Floats, share: Floats, level: float) -> dict[str, object]:
+def _probability(
+    full: Fit, outcome: Outcome, design: Floats, share: Floats, reach: float | None
+) -> dict[str, object]:
     cut, is_above = _cut(full, outcome)
     if cut in (0, len(full.values)):
         sure = float((cut == 0) == is_above)
@@ -441,7 +466,9 @@ def _probability(full: Fit, outcome: Outcome, design: Floats, share: Floats, lev
     value, slope = (1 - below, -slope) if is_above else (below, slope)
     error = float(np.sqrt(np.maximum(slope @ full.covariance @ slope, 0.0)))
     # On the scale of log-odds, so that both ends are probabilities.
-    half = float(special.ndtri(0.5 + level / 2)) * error / (value * (1 - value)) if 0 < value < 1 else 0.0
+    if reach is None:
+        return {"probability": value, "low": None, "high": None, "why": "too few persons"}
+    half = reach * error / (value * (1 - value)) if 0 < value < 1 else 0.0
     ends = special.expit(special.logit(value) + np.array([-half, half]))
     return {"probability": value, "low": float(ends[0]), "high": float(ends[1]), "why": None}
 
@@ -533,4 +560,4 @@ def _arm_odds(axis: str, found: Setting, full: Fit, main: str, level: float) -> 
             held = {} if group is None else {main: group}
             weights = _difference(found.formula, {"arm": arm, **held}, {"arm": arms[0], **held})
             about = {"axis": axis, "arm": arm, "against": arms[0], "group": group}
-            yield {**about, **_odds_row(full, weights, level)}
+            yield {**about, **_odds_row(found, full, weights, level)}

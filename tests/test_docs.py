@@ -28,6 +28,7 @@ def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [words for words in commands_in(text) if words[1] != "sources"]
     named = ["init", "check", "run", "status", "export", "report", "calibrate", "review", "measure"]
+    named += ["power", "analyse", "lint"]
     assert [words[1] for words in commands] == named
     make_pair(tmp_path)
     for words in commands:
@@ -36,6 +37,7 @@ def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
         if words[1] == "review":
             start_and_stop(tmp_path, words)
             continue
+        words += ["--sets", "20"] if words[1] == "power" else []
         done = subprocess.run(
             [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )

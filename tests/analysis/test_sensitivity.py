@@ -21,6 +21,7 @@ from stillme.analysis.sensitivity import (
     thresholds,
     variants,
 )
+from stillme.errors import InputError
 from stillme.judges.ensemble import combine
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Rounding
@@ -138,6 +139,8 @@ def test_a_mean_of_three_and_a_half_is_lightened_by_rounding_alone(protocol: Pro
 def test_a_table_of_finished_scores_has_its_own_rounding_alone(protocol: Protocol) -> None:
     scores = ensembles(judged(protocol))["half_up"].drop("mean")
     assert set(scoring(None, {"as given": scores}, protocol)["name"]) == {"as given"}
+    with pytest.raises(InputError, match="no way of scoring"):
+        scoring(None, {}, protocol)
 
 
 def test_denominators_and_bounds_stand_in_order(protocol: Protocol) -> None:

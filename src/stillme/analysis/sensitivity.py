@@ -16,6 +16,7 @@ from stillme.analysis.contrast import welch
 from stillme.analysis.intervals import LEVEL
 from stillme.analysis.outcomes import unrounded
 from stillme.analysis.rates import rated, rates
+from stillme.errors import InputError
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis, Outcome
 
@@ -154,6 +155,8 @@ def scoring(
         is_primary = bool((frame["rank"] == 0).any())
         own = pl.col("score").cast(pl.Float64)
         parts.append(_scored(frame, own, protocol, level, ALONE, str(judge), is_primary))
+    if not parts:
+        raise InputError("There is no way of scoring to compare.", "Give scores, or judges' own rows.")
     return pl.concat(parts)
 
 

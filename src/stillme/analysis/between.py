@@ -8,8 +8,7 @@ one editor has a judged edit of are left out, and counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -19,11 +18,11 @@ from scipy import special
 from stillme.analysis.contrast import (
     DRAWS,
     FEWER_DRAWS,
+    FEWEST_PERSONS,
     MANY_PERSONS,
-    MOST_KEPT,
     TIE,
     Difference,
-    permutation_p,
+    permutation_ps,
     welch,
     with_interval,
 )
@@ -39,6 +38,9 @@ _SCHEMA = {
 }
 
 
+Pairs = list[tuple[int, int]]  # places of two columns: the same outcome under two editors
+
+
 @dataclass(frozen=True)
 class Compared:
     """One quantity of two editors, over the persons that they share."""
@@ -47,6 +49,9 @@ class Compared:
     other_estimate: float | None
     found: Difference
     p: float | None
+
+
+NOTHING = Compared(None, None, Difference(None, None, None), None)
 
 
 def between(
@@ -61,109 +66,132 @@ def between(
     strata = [name for name in protocol.groups.dimensions if name != main]
     people = gather(marked, main, protocol.groups.ids(main), strata)
     reference = protocol.groups.reference_group.get(main)
-    kinds: dict[str, Callable[[People], Compared]] = {"rate": lambda pair: rates(pair, seed, level)}
+    kinds: dict[str, Callable[[People, Pairs], list[Compared]]] = {
+        "rate": lambda who, of: rates(who, of, seed, level)
+    }
     if reference is not None:
-        kinds["contrast"] = lambda pair: contrasts(pair, reference, seed, level)
-    kinds["disparity"] = lambda pair: disparities(pair, seed, level)
-    rows = [_row(name, pair, compare) for name, compare in kinds.items() for pair in _pairs(people)]
+        kinds["contrast"] = lambda who, of: contrasts(who, of, reference, seed, level)
+    kinds["disparity"] = lambda who, of: disparities(who, of, seed, level)
+    every = _pairs(people)
+    rows = [row for name, compare in kinds.items() for row in _rows(name, people, every, compare)]
     frame = pl.DataFrame(rows, schema=_SCHEMA)
     corrected = [holm(part["p"].to_list()) for _, part in frame.group_by("quantity", maintain_order=True)]
     return frame.with_columns(pl.Series("p_holm", [p for part in corrected for p in part], dtype=pl.Float64))
 
 
-def rates(pair: People, seed: int = 0, level: float = LEVEL) -> Compared:
+def rates(people: People, pairs: Pairs, seed: int = 0, level: float = LEVEL) -> list[Compared]:
     """The mean over persons of own share under one editor − under the other, with Student's interval.
 
     p: signs of persons' differences are drawn anew; if editors do the same, either sign was as likely.
     """
-    shares = pair.shares()
-    difference = shares[:, 0] - shares[:, 1]
-    n = len(difference)
+    n, shares = people.size, people.shares()
     if n == 0:
-        return Compared(None, None, Difference(None, None, None), None)
-    few = n < FEWEST_FOR_INTERVAL
-    variance = None if few else float(difference.var(ddof=1) / n)
-    found = with_interval(float(difference.mean()), variance, n - 1, level)
-    return Compared(float(shares[:, 0].mean()), float(shares[:, 1].mean()), found, _sign_p(difference, seed))
+        return [NOTHING] * len(pairs)
+    difference = _differences(shares, pairs)
+    told = []
+    for (a, b), own, p in zip(pairs, difference.T, _sign_ps(difference, seed), strict=True):
+        variance = float(own.var(ddof=1) / n) if n >= FEWEST_FOR_INTERVAL else None
+        found = with_interval(float(own.mean()), variance, n - 1, level)
+        told.append(Compared(float(shares[:, a].mean()), float(shares[:, b].mean()), found, p))
+    return told
 
 
-def contrasts(pair: People, reference: str, seed: int = 0, level: float = LEVEL) -> Compared:
+def contrasts(people: People, pairs: Pairs, reference: str, seed: int = 0, level: float = LEVEL) -> list[Compared]:
     """The difference of two editors' contrasts: Welch on persons' own differences, p by permutation of persons."""
-    shares = pair.shares()
-    own = pair.group == (pair.groups.index(reference) if reference in pair.groups else -1)
-    difference = shares[:, 0] - shares[:, 1]
-    found = welch(difference[~own], difference[own], level, cautious=True)
-    if found.difference is None:
-        return Compared(None, None, found, None)
+    shares = people.shares()
+    own = people.group == (people.groups.index(reference) if reference in people.groups else -1)
+    if min(int(own.sum()), int((~own).sum())) < FEWEST_PERSONS:
+        return [NOTHING] * len(pairs)
     each = shares[~own].mean(axis=0) - shares[own].mean(axis=0)
-    p = permutation_p(difference, own, pair.stratum, _draws(len(own)), seed)
-    return Compared(float(each[0]), float(each[1]), found, p)
+    difference = _differences(shares, pairs)
+    ps = permutation_ps(difference, own, people.stratum, _draws(people.size), seed)
+    return [
+        Compared(float(each[a]), float(each[b]), welch(one[~own], one[own], level, cautious=True), p)
+        for (a, b), one, p in zip(pairs, difference.T, ps, strict=True)
+    ]
 
 
-def disparities(pair: People, seed: int = 0, level: float = LEVEL) -> Compared:
+def disparities(people: People, pairs: Pairs, seed: int = 0, level: float = LEVEL) -> list[Compared]:
     """The difference of max − min, each less its bootstrap bias, with the SD of the difference over joint draws.
 
     The interval is ± t on the smallest group's persons − 1, and p comes from the same t.
     """
-    drawn = resampled(pair, seed=seed)
-    if (drawn.persons.max(axis=0, initial=0) == 0).any() or len(pair.groups) < 2:
-        return Compared(None, None, Difference(None, None, None), None)
-    seen, replicates = reach(drawn.rates), reach(drawn.replicates)
-    corrected = 2 * seen - replicates.mean(axis=0)
-    fewest = int(drawn.persons.min())
-    variance = float((replicates[:, 0] - replicates[:, 1]).var(ddof=1)) if fewest >= FEWEST_FOR_INTERVAL else None
-    found = with_interval(float(corrected[0] - corrected[1]), variance, fewest - 1, level)
-    return Compared(float(corrected[0]), float(corrected[1]), found, _t_p(found))
+    if len(people.groups) < 2:
+        return [NOTHING] * len(pairs)
+    drawn = resampled(people, seed=seed)
+    replicates = reach(drawn.replicates)
+    corrected = 2 * reach(drawn.rates) - replicates.mean(axis=0)
+    fewest = int(np.bincount(people.group).min())
+    told = []
+    for a, b in pairs:
+        moved = replicates[:, a] - replicates[:, b]
+        variance = float(moved.var(ddof=1)) if fewest >= FEWEST_FOR_INTERVAL else None
+        found = with_interval(float(corrected[a] - corrected[b]), variance, fewest - 1, level)
+        told.append(Compared(float(corrected[a]), float(corrected[b]), found, _t_p(found)))
+    return told
 
 
-def _pairs(people: People) -> list[People]:
-    """Every two editors' columns of the same outcome, with the persons that both have a trial of."""
+def _differences(shares: np.ndarray, pairs: Pairs) -> np.ndarray:
+    """[persons, pairs]: each person's share under one editor − under the other."""
+    first, second = np.array(pairs).T
+    return np.asarray(shares[:, first] - shares[:, second])
+
+
+def _pairs(people: People) -> Pairs:
+    """Every two editors' columns of the same outcome."""
     outcomes = list(dict.fromkeys(outcome for _, outcome in people.columns))
     places = {column: place for place, column in enumerate(people.columns)}
     editors = list(dict.fromkeys(editor for editor, _ in people.columns))
-    wanted = [
+    return [
         (places[(a, outcome)], places[(b, outcome)])
         for outcome in outcomes
         for a, b in combinations(editors, 2)
         if (a, outcome) in places and (b, outcome) in places
     ]
-    return [_taken(people, both) for both in wanted]
 
 
-def _taken(people: People, columns: Sequence[int]) -> People:
-    return replace(
-        people,
-        columns=tuple(people.columns[place] for place in columns),
-        sums=people.sums[:, columns],
-        trials=people.trials[:, columns],
-    )
+def _rows(
+    quantity: str, people: People, pairs: Pairs, compare: Callable[[People, Pairs], list[Compared]]
+) -> list[dict[str, object]]:
+    """A row a pair, in their order. Pairs that share the same persons are compared from the same draws."""
+    known = people.known()
+    masks = [known[:, a] & known[:, b] for a, b in pairs]
+    alike: dict[bytes, list[int]] = {}
+    for index, mask in enumerate(masks):
+        alike.setdefault(mask.tobytes(), []).append(index)
+    rows: dict[int, dict[str, object]] = {}
+    for places in alike.values():
+        columns = sorted({column for index in places for column in pairs[index]})
+        shared = _shared(people, masks[places[0]], columns)
+        here = [(columns.index(pairs[index][0]), columns.index(pairs[index][1])) for index in places]
+        for index, pair, told in zip(places, here, compare(shared, here), strict=True):
+            left_out = int(known[:, list(pairs[index])].any(axis=1).sum()) - shared.size
+            rows[index] = _row(quantity, shared, pair, left_out, told)
+    return [rows[index] for index in range(len(pairs))]
 
 
-def _shared(pair: People) -> People:
+def _shared(people: People, both: np.ndarray, columns: Sequence[int]) -> People:
     """Only the persons that both editors have a trial of, and only the groups that they belong to."""
-    both = pair.known().all(axis=1)
-    present, group = np.unique(pair.group[both], return_inverse=True)
+    present, group = np.unique(people.group[both], return_inverse=True)
     return People(
-        tuple(pair.groups[place] for place in present),
+        tuple(people.groups[place] for place in present),
         group,
-        pair.stratum[both],
-        pair.columns,
-        pair.sums[both],
-        pair.trials[both],
+        people.stratum[both],
+        tuple(people.columns[place] for place in columns),
+        people.sums[both][:, columns],
+        people.trials[both][:, columns],
     )
 
 
-def _row(quantity: str, pair: People, compare: Callable[[People], Compared]) -> dict[str, object]:
-    shared = _shared(pair)
-    told = compare(shared)
-    (editor, outcome), (other, _) = pair.columns
+def _row(quantity: str, shared: People, pair: tuple[int, int], left_out: int, told: Compared) -> dict[str, object]:
+    (editor, outcome), (other, _) = (shared.columns[place] for place in pair)
     return {
         "quantity": quantity,
         "outcome": outcome,
         "editor": editor,
         "other": other,
         "persons": shared.size,
-        "left_out": int(pair.known().any(axis=1).sum()) - shared.size,
+        "left_out": left_out,
         "estimate": told.estimate,
         "other_estimate": told.other_estimate,
         "difference": told.found.difference,
@@ -177,22 +205,15 @@ def _draws(persons: int) -> int:
     return DRAWS if persons < MANY_PERSONS else FEWER_DRAWS
 
 
-def _sign_p(difference: np.ndarray, seed: int) -> float | None:
-    """Two-sided p of the mean under signs drawn anew; None with too few persons to say anything."""
-    if len(difference) < FEWEST_FOR_INTERVAL:
-        return None
-    draws = _draws(len(difference))
-    drawn = _kept_signs if len(difference) <= MOST_KEPT else _signs
-    beyond = np.abs(drawn(len(difference), draws, seed) @ difference) >= abs(difference.sum()) - TIE
-    return float((1 + beyond.sum()) / (draws + 1))
-
-
-def _signs(persons: int, draws: int, seed: int) -> np.ndarray:
-    chance = np.random.default_rng(seed)
-    return np.asarray(chance.integers(0, 2, (draws, persons), dtype=np.int8) * 2.0 - 1.0)
-
-
-_kept_signs = lru_cache(maxsize=2)(_signs)  # every outcome and pair of editors is drawn alike
+def _sign_ps(difference: np.ndarray, seed: int) -> list[float | None]:
+    """Two-sided p of every column's mean under signs drawn anew; None with too few persons to say anything."""
+    persons, columns = difference.shape
+    if persons < FEWEST_FOR_INTERVAL:
+        return [None] * columns
+    draws = _draws(persons)
+    signs = np.random.default_rng(seed).integers(0, 2, (draws, persons), dtype=np.int8) * 2.0 - 1.0
+    beyond = np.abs(signs @ difference) >= np.abs(difference.sum(axis=0)) - TIE
+    return [float(p) for p in (1 + beyond.sum(axis=0)) / (draws + 1)]
 
 
 def _t_p(found: Difference) -> float | None:

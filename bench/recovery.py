@@ -24,8 +24,9 @@ import numpy as np
 import polars as pl
 
 from stillme.analysis import disparity
-from stillme.analysis.contrast import contrasts, direction, permutation_ps, welch
+from stillme.analysis.contrast import contrasts, permutation_ps, welch
 from stillme.analysis.intervals import clustered_share
+from stillme.analysis.outcomes import direction
 from stillme.analysis.resample import People
 from stillme.analysis.simulate import (
     EVEN_CUTS,

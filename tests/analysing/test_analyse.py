@@ -138,7 +138,7 @@ def test_the_same_table_and_seed_give_the_same_bytes(protocol: Protocol, tmp_pat
     assert contents[0] == contents[1] and len(contents[0]) > 20
 
 
-ODD = {
+ODD: dict[str, dict[str, Any]] = {
     "one group": {"race": "White"},
     "one editor": {"model": "one"},
     "one prompt": {"prompt": "O-01"},
@@ -152,7 +152,7 @@ ODD = {
 
 @pytest.mark.parametrize("name", ODD)
 def test_tables_with_little_in_them_are_analysed_without_a_nan(name: str, tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "model": model,
             "person": f"p{person}",

@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from stillme.analysis.contrast import contrasts, direction, permutation_p, permutation_ps, primary, welch
+from stillme.analysis.contrast import contrasts, permutation_p, permutation_ps, primary, welch
 from stillme.analysis.families import holm
-from stillme.analysis.outcomes import mark
+from stillme.analysis.outcomes import direction, mark
 from stillme.analysis.simulate import EVEN_CUTS, Audit, Spread, audit, ensemble, judges_scores, severities
 from stillme.protocol import Protocol, builtin
 from tests.analysis.test_disparity import FLUX, no_nan

@@ -23,6 +23,7 @@ from scipy import special
 
 from stillme.analysis.families import holm
 from stillme.analysis.intervals import FEWEST_FOR_INTERVAL, LEVEL
+from stillme.analysis.outcomes import direction
 from stillme.protocol import Protocol
 
 DRAWS = 9_999  # permutations: p is known to about 0.0001
@@ -194,21 +195,6 @@ def endpoints(marked: pl.DataFrame, scores: pl.DataFrame, protocol: Protocol) ->
             signed.with_columns(outcome=pl.col("axis"), value=direction(scores)).select(keys),
         ]
     )
-
-
-def direction(scores: pl.DataFrame) -> pl.Expr:
-    """−1, 0 or 1: which way a signed score lies of its neutral one, from the unrounded mean of judges.
-
-    Never from a rounded score: where halves go up, even judges would show a change upwards. What a person decided
-    stands as it is; a missing score has no direction.
-    """
-    decided = pl.col("adjudicated") if "adjudicated" in scores.columns else pl.lit(False)
-    at = (
-        pl.when(decided | pl.col("mean").is_null())
-        .then(pl.col("score").cast(pl.Float64))
-        .otherwise(pl.col("mean"))
-    )
-    return pl.when(pl.col("score").is_not_null()).then((at - pl.col("neutral")).sign())
 
 
 _SCHEMA = {

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from stillme.analysis.outcomes import mark
+from stillme.analysis.outcomes import direction, mark
 from stillme.errors import InputError
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis
@@ -27,8 +27,8 @@ def changes(scores: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
 
 
 def directions(scores: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
-    """`value`: +1 above "nothing changed", −1 below it; of signed axes alone."""
-    return of_axes(scores, signed_axes(protocol)).with_columns(value=(pl.col("score") - pl.col("neutral")).sign())
+    """`value`: +1 above "nothing changed", −1 below it, from the unrounded score; of signed axes alone."""
+    return of_axes(scores, signed_axes(protocol)).with_columns(value=direction(scores))
 
 
 def signed_axes(protocol: Protocol) -> list[Axis]:

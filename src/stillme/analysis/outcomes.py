@@ -44,3 +44,11 @@ def unrounded(scores: pl.DataFrame) -> pl.Expr:
     decided = pl.col("adjudicated") if "adjudicated" in scores.columns else pl.lit(False)
     found = pl.when(decided | pl.col("mean").is_null()).then(score).otherwise("mean")
     return pl.when(score.is_not_null()).then(found)
+
+
+def direction(scores: pl.DataFrame) -> pl.Expr:
+    """−1, 0 or 1: which way a signed score lies of its neutral one; null where it is missing.
+
+    Never from a rounded score: where halves go up, even judges would show a change upwards.
+    """
+    return (unrounded(scores) - pl.col("neutral")).sign()

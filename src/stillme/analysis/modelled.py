@@ -438,7 +438,9 @@ def _marginal(
         return
     others = [name for name in found.formula.levels if name not in (main, "editor")]
     rest = (
-        found.cells.group_by(others).agg(pl.col("scores").sum()) if others else found.cells.select("scores").sum()
+        found.cells.group_by(others, maintain_order=True).agg(pl.col("scores").sum())
+        if others
+        else found.cells.select("scores").sum()
     )
     share = (rest["scores"] / rest["scores"].sum()).to_numpy()
     reach = _reach(found, level)

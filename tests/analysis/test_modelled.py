@@ -10,6 +10,7 @@ import pytest
 from scipy import special
 
 from stillme.analysis import modelled as module
+from stillme.analysis import simulate
 from stillme.analysis.mixed import Fit
 from stillme.analysis.modelled import Model, at_or_below, model, treatment_model
 from stillme.protocol import Protocol
@@ -257,3 +258,18 @@ def test_a_treatment_without_effect_is_not_found(protocol: Protocol) -> None:
     found = treatment_model(arms(protocol, 0.0, seed=3), protocol)
     assert found.tests["p"].to_numpy().min() > 0.05
     assert_no_nan(found)
+
+
+def test_judges_who_always_agree_leave_persons_what_they_differ_by(protocol: Protocol) -> None:
+    """An edit's own intercept would grow without bound, and persons would seem not to differ at all."""
+    planted = simulate.Spread(person=1.2, pair=0.3, prompt=0.6)
+    judged = simulate.audit(protocol, 3, editors=("e",), spread=planted, noise=0.0).judged
+    found = model(judged.filter(pl.col("axis") == "skin_tone"), protocol)
+    spreads = dict(found.components.select("factor", "sd").iter_rows())
+    assert set(spreads) == {"person", "prompt", "residual"}
+    assert 0.8 < spreads["person"] < 1.6 and 0.3 < spreads["prompt"] < 0.9
+    assert "count as one" in found.fits["why"][0] and "(1|edit)" not in found.fits["formula"][0]
+    alone = model(judged.filter((pl.col("axis") == "skin_tone") & (pl.col("rank") == 0)), protocol)
+    tests = dict(found.tests.select("term", "chi2").iter_rows())
+    for term, chi2 in alone.tests.select("term", "chi2").iter_rows():
+        assert tests[term] == pytest.approx(chi2, abs=0.05), "two judges who agree say no more than one of them"

@@ -33,6 +33,7 @@ from stillme.protocol import Protocol
 from stillme.protocol.schema import Outcome
 
 FEWEST_LEVELS = 3  # of a random intercept
+WIDEST_EDIT = 10.0  # logits: an edit's own intercept beyond it leaves judges 3 % of what they differ by
 FEWEST_IN_SPLIT = 10  # scores on either side of a cut, below which a split says nothing
 NODES = 31  # of Gauss–Hermite quadrature
 EDIT = "edit"
@@ -102,6 +103,7 @@ _FITS = {
     "why": pl.String,
 }
 _UNKNOWN = "no estimate: all scores of a group are at one end, or there are none"
+_AS_ONE = "scores of one edit nearly always agree: together they count as one, and (1|edit) is left out"
 
 
 # What is fitted
@@ -118,10 +120,24 @@ class Setting:
     factors: Mapping[str, Codes]
     persons: int
     reader: Mapping[str, Codes]  # the intercepts with which the reader's interaction is tested
+    edits: Codes  # which edit each score is of
+    weights: Floats | None = None  # of the scores; None: each counts as one
 
     @property
     def for_reader(self) -> Setting:
-        return replace(self, factors=self.reader)
+        return replace(self, factors=self.reader, weights=None)
+
+    @property
+    def finest(self) -> str | None:
+        """The intercept that every edit has to itself; None where there is none."""
+        levels = int(self.edits.max(initial=-1)) + 1
+        return next((name for name, codes in self.factors.items() if _same(self.edits, codes, levels)), None)
+
+    @property
+    def by_edit(self) -> Setting:
+        """Without the edits' own intercept: all scores of an edit count as one together."""
+        others = {name: codes for name, codes in self.factors.items() if name != self.finest}
+        return replace(self, factors=others, weights=1.0 / np.bincount(self.edits)[self.edits])
 
     def fit(self, chosen: Formula, *, errors: bool = False, start: Floats | None = None) -> Fit:
         return fit(
@@ -129,6 +145,7 @@ class Setting:
             chosen.matrix(self.cells),
             chosen.names,
             self.factors,
+            self.weights,
             rows=self.rows,
             errors=errors,
             start=start,
@@ -180,6 +197,7 @@ def setting(
         _told_apart(codes, known.height),
         known["person"].n_unique(),
         _told_apart(others | pairs, known.height),
+        _codes(known["trial"]),
     )
 
 
@@ -199,7 +217,7 @@ def _told_apart(codes: Mapping[str, Codes], rows: int) -> dict[str, Codes]:
 
 def _same(code: Codes, other: Codes, levels: int) -> bool:
     """Whether two factors divide the rows alike."""
-    if int(other.max()) + 1 != levels:
+    if int(other.max(initial=-1)) + 1 != levels:
         return False
     return len(np.unique(code * levels + other)) == levels
 
@@ -224,12 +242,21 @@ def model(judged: pl.DataFrame, protocol: Protocol, *, reader: str = "judge", le
     }
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in makers}
     for axis in [a.id for a in protocol.rubrics.axes if a.id in judged["axis"].unique().to_list()]:
-        found = _audit_setting(_usable(judged, axis), protocol, reader)
-        full = found.fit(found.formula, errors=True)
+        found, full = _fit_audit(_audit_setting(_usable(judged, axis), protocol, reader))
         for name, make in makers.items():
             rows[name].extend(make(axis, found, full))
     schemas = (_COMPONENTS, _TESTS, _GROUP_ODDS, _MARGINAL, _SPLITS, _FITS)
     return Model(*(pl.DataFrame(rows[name], schema=schema) for name, schema in zip(makers, schemas, strict=True)))
+
+
+def _fit_audit(found: Setting) -> tuple[Setting, Fit]:
+    """The full model. Where readers nearly always agree, an edit's own intercept swallows everything: it grows
+    without bound, and persons seem not to differ. Then all scores of an edit are taken as one."""
+    first = found.fit(found.formula)
+    if first.spreads.get(found.finest or "", 0.0) > WIDEST_EDIT:
+        return found.by_edit, found.by_edit.fit(found.formula, errors=True)
+    start = None if first.loglik is None or first.flat.size else first.estimate
+    return found, found.fit(found.formula, errors=True, start=start)
 
 
 def _audit_setting(frame: pl.DataFrame, protocol: Protocol, reader: str) -> Setting:
@@ -420,7 +447,7 @@ def _fitted(axis: str, found: Setting, full: Fit) -> Iterator[dict[str, object]]
         "parameters": full.parameters,
         "loglik": full.loglik,
         "converged": full.converged,
-        "why": full.why or None,
+        "why": full.why or (None if found.weights is None else _AS_ONE),
     }
 
 

@@ -273,3 +273,16 @@ def test_judges_who_always_agree_leave_persons_what_they_differ_by(protocol: Pro
     tests = dict(found.tests.select("term", "chi2").iter_rows())
     for term, chi2 in alone.tests.select("term", "chi2").iter_rows():
         assert tests[term] == pytest.approx(chi2, abs=0.05), "two judges who agree say no more than one of them"
+
+
+def test_many_scores_are_modelled_on_a_sample_of_persons(protocol: Protocol) -> None:
+    judged = simulate.audit(protocol, 4, editors=("e",), per_cell=3, prompts=["O-01", "O-02", "V-01"]).judged
+    scores = judged.filter(pl.col("axis") == "race_drift")
+    some = module.sampled(scores, protocol, scores.height // 3, seed=1)
+    assert some["person"].n_unique() == 84 and some.group_by("person").len()["len"].unique().to_list() == [6]
+    assert some.select("race", "gender", "age").unique().height == 84, "as many of every cell"
+    assert module.sampled(scores, protocol, scores.height // 3, seed=1).equals(some)
+    assert not module.sampled(scores, protocol, scores.height // 3, seed=2).equals(some)
+    found = model(scores, protocol, most=scores.height // 3, seed=1)
+    assert "fitted on 84 of 252 persons" in found.fits["why"][0] and found.fits["persons"].to_list() == [84]
+    assert found.tests.equals(model(some, protocol).tests)

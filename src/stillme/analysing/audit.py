@@ -67,7 +67,7 @@ class Audit:
     @cached_property
     def model(self) -> Model:
         """The ordinal mixed model of every axis: it takes longest, and two parts read it."""
-        return model(self.judge_rows, self.protocol)
+        return model(self.judge_rows, self.protocol, seed=self.seed)
 
     @cached_property
     def edits(self) -> pl.DataFrame | None:

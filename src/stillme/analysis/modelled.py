@@ -33,6 +33,7 @@ from stillme.protocol import Protocol
 from stillme.protocol.schema import Outcome
 
 FEWEST_LEVELS = 3  # of a random intercept
+MOST_SCORES = 40_000  # of an axis: four times those of 84 portraits; persons beyond them are not needed
 WIDEST_EDIT = 10.0  # logits: an edit's own intercept beyond it leaves judges 3 % of what they differ by
 FEWEST_IN_SPLIT = 10  # scores on either side of a cut, below which a split says nothing
 NODES = 31  # of Gauss–Hermite quadrature
@@ -230,8 +231,20 @@ def _usable(scores: pl.DataFrame, axis: str) -> pl.DataFrame:
 # The model of an audit
 
 
-def model(judged: pl.DataFrame, protocol: Protocol, *, reader: str = "judge", level: float = LEVEL) -> Model:
-    """`judged`: one row per trial, axis and judge; with `reader="rater"` human ratings with a column `rater`."""
+def model(
+    judged: pl.DataFrame,
+    protocol: Protocol,
+    *,
+    reader: str = "judge",
+    level: float = LEVEL,
+    most: int = MOST_SCORES,
+    seed: int = 0,
+) -> Model:
+    """`judged`: one row per trial, axis and judge; with `reader="rater"` human ratings with a column `rater`.
+
+    Of an axis with more than `most` scores the model is fitted on a sample of persons, drawn evenly over groups by
+    `seed`, with all of their scores; `fits` says of how many.
+    """
     makers: dict[str, Callable[[str, Setting, Fit], Iterator[dict[str, object]]]] = {
         "components": _components,
         "tests": lambda axis, found, full: _tests(axis, found, full, _tested(protocol, reader)),
@@ -242,11 +255,30 @@ def model(judged: pl.DataFrame, protocol: Protocol, *, reader: str = "judge", le
     }
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in makers}
     for axis in [a.id for a in protocol.rubrics.axes if a.id in judged["axis"].unique().to_list()]:
-        found, full = _fit_audit(_audit_setting(_usable(judged, axis), protocol, reader))
+        scores = _usable(judged, axis)
+        found, full = _fit_audit(_audit_setting(sampled(scores, protocol, most, seed), protocol, reader))
+        full = full if found.persons == (every := scores["person"].n_unique()) else _of(full, found, every)
         for name, make in makers.items():
             rows[name].extend(make(axis, found, full))
     schemas = (_COMPONENTS, _TESTS, _GROUP_ODDS, _MARGINAL, _SPLITS, _FITS)
     return Model(*(pl.DataFrame(rows[name], schema=schema) for name, schema in zip(makers, schemas, strict=True)))
+
+
+def sampled(scores: pl.DataFrame, protocol: Protocol, most: int, seed: int) -> pl.DataFrame:
+    """All scores of as many persons as make about `most` of them, the same share of every cell of groups."""
+    if scores.height <= most:
+        return scores
+    people = scores.select("person", *protocol.groups.dimensions).unique("person", maintain_order=True)
+    order = np.random.default_rng(seed).permutation(people.height)
+    place = pl.col("_order").rank("ordinal").over(list(protocol.groups.dimensions))
+    wanted = (pl.len().over(list(protocol.groups.dimensions)) * most / scores.height).ceil()
+    kept = people.with_columns(_order=pl.Series(order)).filter(place <= wanted)["person"]
+    return scores.filter(pl.col("person").is_in(kept.implode()))
+
+
+def _of(full: Fit, found: Setting, every: int) -> Fit:
+    said = f"fitted on {found.persons:,} of {every:,} persons, drawn evenly over groups"
+    return replace(full, why=f"{full.why}; {said}" if full.why else said)
 
 
 def _fit_audit(found: Setting) -> tuple[Setting, Fit]:
@@ -447,7 +479,7 @@ def _fitted(axis: str, found: Setting, full: Fit) -> Iterator[dict[str, object]]
         "parameters": full.parameters,
         "loglik": full.loglik,
         "converged": full.converged,
-        "why": full.why or (None if found.weights is None else _AS_ONE),
+        "why": "; ".join(said for said in (full.why, "" if found.weights is None else _AS_ONE) if said) or None,
     }
 
 

@@ -7,11 +7,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pingouin
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stillme.analysis.icc import Form, icc
+from stillme.analysis.icc import Form, icc, of_ratings
 
 NAMES = {
     Form.ONE: "ICC(1,1)",
@@ -61,3 +62,15 @@ def test_raters_who_contradict_each_other_have_no_common_mean() -> None:
     single = found[Form.ONE].icc
     assert single is not None and single < 0
     assert all(value is None or np.isfinite(value) for form in found.values() for value in vars(form).values())
+
+
+def test_ratings_of_tasks_are_read_one_way() -> None:
+    table = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    rows = [{"trial": f"t{t}", "axis": "a", "score": score} for t, scores in enumerate(table) for score in scores]
+    rows += [{"trial": "alone", "axis": "a", "score": 3}, {"trial": "t0", "axis": "b", "score": None}]
+    found = {row["axis"]: row for row in of_ratings(pl.DataFrame(rows)).iter_rows(named=True)}
+    assert found["a"]["items"] == 6 and found["a"]["raters_per_item"] == 4
+    assert found["a"]["icc1"] == pytest.approx(0.1657, abs=1e-4) and found["a"]["icc1k"] == pytest.approx(
+        0.4428, abs=1e-4
+    )
+    assert "b" not in found, "nothing was scored there"

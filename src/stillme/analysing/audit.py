@@ -65,6 +65,13 @@ class Audit:
         return mark(self.scores, self.protocol.rubrics.outcomes)
 
     @cached_property
+    def statuses(self) -> pl.DataFrame | None:
+        """How edits ended, or, where that is not known, how judges' looks did; None where neither is."""
+        if self.edits is not None:
+            return self.edits.select("trial", "status")
+        return None if self.judged is None else self.judged.select("trial", "axis", "status")
+
+    @cached_property
     def model(self) -> Model:
         """The ordinal mixed model of every axis: it takes longest, and two parts read it."""
         return model(self.judge_rows, self.protocol, seed=self.seed)

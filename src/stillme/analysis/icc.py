@@ -6,10 +6,12 @@ things that every rater scored count.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike
 from scipy import special
 
@@ -126,3 +128,33 @@ def _stepped_up(value: float | None, k: int) -> float | None:
     if value is None or 1 + (k - 1) * value <= 1e-12:
         return None
     return k * value / (1 + (k - 1) * value)
+
+
+_SCHEMA = {"items": pl.Int64, "raters_per_item": pl.Int64} | dict.fromkeys(
+    ("icc1", "icc1_low", "icc1_high", "icc1k", "icc1k_low", "icc1k_high"), pl.Float64
+)
+
+
+def of_ratings(ratings: pl.DataFrame, by: Sequence[str] = ("axis",), level: float = LEVEL) -> pl.DataFrame:
+    """Per group in `by`: the one-way forms, for raters who differ from output to output (each task has its own).
+
+    `ratings` has trial and score. Counted are the `items` with the most frequent number of ratings, two or more.
+    """
+    rated = ratings.drop_nulls("score").group_by(*by, "trial", maintain_order=True).agg("score", pl.len())
+    rows = [
+        dict(zip(by, key, strict=True)) | _one_way_row(part, level)
+        for key, part in rated.group_by(*by, maintain_order=True)
+    ]
+    return pl.DataFrame(rows, schema={**{name: ratings.schema[name] for name in by}, **_SCHEMA})
+
+
+def _one_way_row(part: pl.DataFrame, level: float) -> dict[str, object]:
+    several = part.filter(pl.col("len") > 1)
+    usual = int(several["len"].mode().max()) if several.height else 0  # type: ignore[arg-type]
+    scores = several.filter(pl.col("len") == usual)["score"].to_list()
+    found = icc(scores, level) if len(scores) > 1 else {}
+    row: dict[str, object] = {"items": len(scores), "raters_per_item": usual}
+    for form in (Form.ONE, Form.ONE_K):
+        one, name = found.get(form, Icc(None, None, None)), form.lower()
+        row |= {name: one.icc, f"{name}_low": one.low, f"{name}_high": one.high}
+    return row

@@ -22,10 +22,11 @@ from stillme.analysing.tables import (
     yes,
 )
 from stillme.analysis.between import between
-from stillme.analysis.contrast import primary
+from stillme.analysis.contrast import endpoints, primary
 from stillme.analysis.disparity import disparities
 from stillme.analysis.equivalence import equivalence
 from stillme.analysis.gee import gee
+from stillme.analysis.simultaneous import deviations, family, pairs
 
 PART = "Who is treated worse"
 
@@ -33,9 +34,11 @@ PART = "Who is treated worse"
 def build(audit: Audit) -> Iterator[Tabled]:
     if audit.has_reference:
         yield _primary(audit)
+        yield _sampled(audit)
         yield _alike(audit)
     for dimension in audit.dimensions:
         yield _apart(audit, dimension)
+        yield from _groups(audit, dimension)
     if audit.has_reference and audit.scores["editor"].n_unique() > 1:
         yield _between(audit)
     if audit.has_reference:
@@ -47,6 +50,11 @@ def build(audit: Audit) -> Iterator[Tabled]:
 def _primary(audit: Audit) -> Tabled:
     reference = audit.labels[audit.protocol.groups.reference_group[audit.dimension]]
     frame = primary(audit.marked, audit.scores, audit.protocol, audit.seed)
+    at_once = family(endpoints(audit.marked, audit.scores, audit.protocol), audit.protocol, audit.seed)
+    keys = ["editor", "outcome"]
+    frame = frame.join(
+        at_once.select(*keys, "p_max_t"), on=keys, how="left", validate="1:1", maintain_order="left"
+    )
     shown = (
         word("outcome", "endpoint", audit.labels),
         word("kind"),
@@ -58,12 +66,37 @@ def _primary(audit: Audit) -> Tabled:
         *wide(whole("others_persons", "persons"), whole("reference_persons", f"{reference} persons")),
         probability("p"),
         probability("p_holm", "p corrected"),
+        *wide(probability("p_max_t", "p by max-T")),
     )
     notes = (
         "Everyone else minus the reference group, persons as the unit; a net direction is the share above less "
         "the share below no change. p permutes persons within strata of the other dimensions; corrected by Holm.",
     )
     return Tabled("primary", PART, "Declared endpoints", frame, shown, notes, first=True)
+
+
+def _sampled(audit: Audit) -> Tabled:
+    """The same for all prompts that could have been asked, of which these are a sample."""
+    frame = primary(audit.marked, audit.scores, audit.protocol, audit.seed, prompts="sample")
+    title = "Declared endpoints, if prompts are a sample too (two-way intervals)"
+    return Tabled("primary_prompts_sampled", PART, title, frame, plain(frame, audit.labels))
+
+
+def _groups(audit: Audit, dimension: str) -> Iterator[Tabled]:
+    asked = (audit.marked, audit.protocol, dimension, audit.seed)
+    for id, title, frame in (
+        (
+            f"pairs_by_{dimension}",
+            f"Every two groups of perceived {dimension}, bounds for all at once",
+            pairs(*asked),
+        ),
+        (
+            f"mean_by_{dimension}",
+            f"Each group of perceived {dimension} against their mean, bounds for all",
+            deviations(*asked),
+        ),
+    ):
+        yield Tabled(id, PART, title, frame, plain(frame, audit.labels))
 
 
 def _alike(audit: Audit) -> Tabled:

@@ -47,9 +47,9 @@ def design(audit: Audit) -> Iterator[Tabled]:
 
 
 def _by_editor(audit: Audit) -> Tabled:
-    frame = rates(audit.marked, ["editor"])
+    frame = rates(audit.marked, ["editor"], statuses=audit.statuses)
     brief = pl.col("outcome").is_in(list(audit.protocol.manifest.tables.outcomes_by_editor))
-    shown = (word("outcome", names=audit.labels), word("editor"), *COUNTED)
+    shown = (word("outcome", names=audit.labels), word("editor"), *_counted(frame))
     return Tabled(
         "outcomes_by_editor", OUTCOMES, "Outcomes by editor (as table 12)", frame, shown, first=True, brief=brief
     )
@@ -57,11 +57,16 @@ def _by_editor(audit: Audit) -> Tabled:
 
 def _by_group(audit: Audit, dimension: str) -> Tabled:
     known = audit.marked.filter(pl.col(dimension).is_not_null())
-    frame = rates(known, ["editor", dimension])
+    frame = rates(known, ["editor", dimension], statuses=audit.statuses)
     shown = (
         word("outcome", names=audit.labels),
         word("editor"),
         word(dimension, f"perceived {dimension}", audit.labels),
-        *COUNTED,
+        *_counted(frame),
     )
     return Tabled(f"outcomes_by_{dimension}", OUTCOMES, f"Outcomes by perceived {dimension}", frame, shown)
+
+
+def _counted(frame: pl.DataFrame) -> tuple[Shown, ...]:
+    """With those that were refused, where that is known."""
+    return (*COUNTED, *(wide(whole("refused")) if "refused" in frame.columns else ()))

@@ -10,7 +10,8 @@ import polars as pl
 from stillme.analysing.audit import Audit
 from stillme.analysing.tables import Tabled, apart, around, number, plain, share, whole, within, word
 from stillme.analysis.agreement import PAIR, agreement, judge_pairs
-from stillme.analysis.humans import functioning, human_findings
+from stillme.analysis.humans import alignment, functioning, human_findings
+from stillme.analysis.icc import of_ratings
 from stillme.analysis.participants import participants, table
 from stillme.analysis.raters import REMOVED, quality, with_and_without
 from stillme.analysis.reliability import reliability
@@ -75,6 +76,11 @@ def _raters(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
         word("gate", "may carry"),
     )
     yield Tabled("reliability", RATERS, "How far raters agree, with and without those removed", frame, shown)
+    frame = reliability(ratings, audit.protocol, [audit.dimension])
+    title = f"How far raters agree, by perceived {audit.dimension}"
+    yield Tabled("reliability_by_group", RATERS, title, frame, plain(frame, audit.labels))
+    frame = of_ratings(ratings)
+    yield Tabled("icc", RATERS, "Intraclass correlation of ratings (one-way)", frame, plain(frame, audit.labels))
 
 
 def _beside(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
@@ -95,6 +101,11 @@ def _beside(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
         frame = getattr(found, name)
         if frame is not None:
             yield Tabled(f"judges_raters_{name}", BESIDE, title, frame, plain(frame, audit.labels))
+    frame = alignment(audit.scores, own, [], seed=audit.seed)
+    notes = (
+        "All axes in one: pooling makes agreement look better than it is on any axis; as the seed reports it.",
+    )
+    yield Tabled("judges_raters_overall", BESIDE, "Judges against raters, overall", frame, plain(frame), notes)
     methods = (word("method"), share("estimate"), within(), whole("labelled"), whole("outputs"), word("reason"))
     about = (word("outcome", names=audit.labels), word("editor"))
     group = word("group", f"perceived {audit.dimension}", audit.labels)

@@ -63,6 +63,6 @@ def choices(audit: Audit) -> Iterator[Tabled]:
     frame = scoring(audit.judged, audit.by_rounding, audit.protocol)
     way = (outcome, editor, word("scoring"), word("name"), *rated)
     yield Tabled("scoring", PART, "Outcomes by how judges' scores are put together", frame, way)
-    frame = crossings(audit.marked, audit.protocol)
+    frame = crossings(audit.marked, audit.protocol, statuses=audit.statuses)
     notes = ("Many cells: exploratory. A cell of fewer than 8 persons has no interval.",)
     yield Tabled("crossings", PART, "Every outcome by every crossing of groups and prompts", frame, (), notes)

@@ -11,13 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
 from scipy import special
 
-from stillme.analysis.contrast import FEWEST_PERSONS
+from stillme.analysis import contrast
 from stillme.analysis.families import holm
+from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
 from stillme.analysis.rates import per_person
 from stillme.protocol import Protocol
 
@@ -69,15 +68,6 @@ def welch(means: tuple[float, float], sds: tuple[float, float], sizes: tuple[int
     return Welch(means[0] - means[1], math.sqrt(a + b), df)
 
 
-def welch_of(first: ArrayLike, second: ArrayLike) -> Welch | None:
-    """`welch` of two groups of persons' values; None where either has fewer than three persons."""
-    a, b = np.asarray(first, float), np.asarray(second, float)
-    if min(len(a), len(b)) < FEWEST_PERSONS:
-        return None
-    means, sds = (float(a.mean()), float(b.mean())), (float(a.std(ddof=1)), float(b.std(ddof=1)))
-    return welch(means, sds, (len(a), len(b)))
-
-
 def tost(difference: float, error: float, df: float, margin: float, size: float = SIZE) -> Tost:
     """Is the difference within ± margin? t = (difference ± margin) ÷ error, on df degrees of freedom.
 
@@ -118,16 +108,16 @@ _SCHEMA = {
     "alike": pl.Boolean,
     "reason": pl.String,
 }
-_TOO_FEW = f"fewer than {FEWEST_PERSONS} persons on one side"
+_TOO_FEW = f"fewer than {FEWEST_FOR_INTERVAL} persons on one side"
 _NO_SPREAD = "persons do not differ at all"
 
 
 def equivalence(marked: pl.DataFrame, protocol: Protocol, outcomes: Sequence[str] | None = None) -> pl.DataFrame:
     """Per editor and outcome: may everyone else and the reference group be called alike?
 
-    The difference is that of `contrasts`: everyone else minus the reference group, over persons' own shares. The
-    margin is the protocol's, in shares (3 points are 0.03). `p_holm` corrects over all rows: a sentence that calls
-    several things alike rests on it. `reason`: why there is no test.
+    The difference, its error and degrees of freedom are those of `contrasts`: everyone else minus the reference
+    group, over persons' own shares. The margin is the protocol's, in shares (3 points are 0.03). `p_holm` corrects
+    over all rows: a sentence that calls several things alike rests on it. `reason`: why there is no test.
     """
     dimension, reference = next(iter(protocol.groups.reference_group.items()))
     kept = marked if outcomes is None else marked.filter(pl.col("outcome").is_in(list(outcomes)))
@@ -145,10 +135,11 @@ def equivalence(marked: pl.DataFrame, protocol: Protocol, outcomes: Sequence[str
 def _row(people: pl.DataFrame, is_reference: pl.Expr, margin: float) -> dict[str, object]:
     own, others = people.filter(is_reference)["share"], people.filter(~is_reference)["share"]
     row = {"reference_persons": len(own), "others_persons": len(others), "margin": margin}
-    found = welch_of(others, own)
-    if found is None:
-        return {**row, "reason": _TOO_FEW}
+    found = contrast.welch(others, own, cautious=True)
+    if found.difference is None or min(len(own), len(others)) < FEWEST_FOR_INTERVAL:
+        return {**row, "difference": found.difference, "reason": _TOO_FEW}
+    if found.error is None or found.df is None:
+        return {**row, "difference": found.difference, "reason": _NO_SPREAD}
     told = tost(found.difference, found.error, found.df, margin)
-    reason = _NO_SPREAD if told.p is None else None
-    bounds = {"low": told.low, "high": told.high} if told.p is not None else {}
-    return {**row, **vars(found), **bounds, "p": told.p, "alike": told.alike, "reason": reason}
+    about = {"difference": found.difference, "error": found.error, "df": found.df}
+    return {**row, **about, "low": told.low, "high": told.high, "p": told.p, "alike": told.alike}

@@ -12,24 +12,38 @@ import sys
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
+from typer.models import CommandInfo
+
 PAGE = Path(__file__).parent.parent / "docs/commands.md"
-COMMANDS = ("", "demo", "init", "check", "run", "status", "export", "report", "measure", "lint", "power")
-SOURCES = ("sources", *(f"sources {word}" for word in ("init", "sample", "screen", "select", "status", "export")))
-EDITORS = ("editors", "editors serve")
 HEAD = "# Commands\n\nMade from `stillme --help` by `python tools/help_page.py --write`.\n"
 
 
 def page() -> str:
     parts = [HEAD]
-    for command in (*COMMANDS, *SOURCES, *EDITORS):
+    for command in commands():
         name = f"stillme {command}".strip()
         parts.append(f"## {name}\n\n```text\n{help_of(command)}\n```\n")
     return "\n".join(parts)
 
 
-def help_of(command: str) -> str:
+def commands() -> list[str]:
+    """Every command in the order of the help, each group's after the group."""
     os.environ |= {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"}
-    from stillme.cli import main  # late: its width is settled when it is imported
+    from stillme.cli import app  # late: its width is settled when it is imported
+
+    found = ["", *map(named, app.registered_commands)]
+    for group in app.registered_groups:
+        inside = [f"{group.name} {named(one)}" for one in group.typer_instance.registered_commands]
+        found += [group.name, *inside]
+    return found
+
+
+def named(command: CommandInfo) -> str:
+    return command.name or command.callback.__name__
+
+
+def help_of(command: str) -> str:
+    from stillme.cli import main
 
     said = io.StringIO()
     with redirect_stdout(said), suppress(SystemExit):

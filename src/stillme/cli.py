@@ -196,10 +196,11 @@ def analyse(
 ) -> None:
     """Analyse a table of scores, whoever made it: rates, disparities, tests, models, each with its uncertainty."""
     from stillme import analysing
+    from stillme.progress import Progress
 
     asked = analysing.Asked(scores, protocol, preset, ratings, checks, participants)
-    found = analysing.analyse(asked, to, file_format, seed)
-    print(json.dumps(found.plain()) if as_json else found.words())
+    found = analysing.analyse(asked, to, file_format, seed, Progress.fitting(as_json).say)
+    print(json.dumps(found.plain()) if as_json else f"\n{found.words()}")
 
 
 @app.command()

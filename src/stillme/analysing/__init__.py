@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,16 @@ class Analysed:
         return {"page": str(self.page), "tables": {table.id: table.frame.to_dicts() for table in self.tables}}
 
 
-def analyse(asked: Asked, to: Path | None = None, ending: str = "csv", seed: int = 0) -> Analysed:
+def analyse(
+    asked: Asked,
+    to: Path | None = None,
+    ending: str = "csv",
+    seed: int = 0,
+    say: Callable[[str], None] | None = None,
+) -> Analysed:
     """Reads the tables, computes everything that they allow, and writes it into a folder."""
     inputs = gather(asked)
-    tables = whole.tables(inputs, seed)
+    tables = whole.tables(inputs, seed, say)
     beside = asked.path if asked.path.is_dir() else asked.path.parent
     said = saying.sentences(tables, inputs)
     page = writing.write(to or beside / FOLDER, tables, said, inputs, seed, ending)

@@ -22,26 +22,30 @@ from stillme.analysing.tables import Tabled, word
 from stillme.analysis.lint import lint_frame
 
 Part = Callable[[Audit], Iterator[Tabled]]
-PARTS: tuple[Part, ...] = (
-    outcomes.design,
-    models.components,
-    outcomes.build,
-    disparities.build,
-    sureness.directions,
-    published.build,
-    models.build,
-    sureness.choices,
-    missing.build,
-    people.build,
-    experiments.build,
+# In their order, with what a person who waits is told; the ordinal model takes longest
+PARTS: tuple[tuple[str, Part], ...] = (
+    ("what there is", outcomes.design),
+    ("how persons differ: an ordinal model of every axis", models.components),
+    ("how often", outcomes.build),
+    ("who is treated worse", disparities.build),
+    ("which way", sureness.directions),
+    ("as the seed computes it", published.build),
+    ("the model's tables", models.build),
+    ("other thresholds, other ways of scoring", sureness.choices),
+    ("what is missing", missing.build),
+    ("judges and people", people.build),
+    ("experiments", experiments.build),
 )
 _LINT = dict.fromkeys(("table", "severity", "rule", "column", "said"), pl.String)
 
 
-def tables(inputs: Inputs, seed: int = 0) -> list[Tabled]:
-    """Every table that the inputs allow, and last what lint says of them."""
-    audit = Audit(inputs, seed)
-    found = [table for part in PARTS for table in part(audit)]
+def tables(inputs: Inputs, seed: int = 0, say: Callable[[str], None] | None = None) -> list[Tabled]:
+    """Every table that the inputs allow, and last what lint says of them. `say`: hears what is being computed."""
+    audit, found = Audit(inputs, seed), list[Tabled]()
+    for name, part in PARTS:
+        if say is not None:
+            say(f"Computing: {name}")
+        found += part(audit)
     return [*found, linted(found)]
 
 

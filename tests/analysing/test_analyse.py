@@ -192,3 +192,15 @@ def test_what_cannot_be_analysed_is_a_sentence_and_writes_nothing(tmp_path: Path
     with pytest.raises(InputError, match="'strict' is not a preset"):
         analysed(tmp_path / "scores.csv", preset="strict")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_preset_says_whether_straight_liners_are_removed(protocol: Protocol, tmp_path: Path) -> None:
+    judged = scores.planted(protocol, tmp_path / "scores.parquet", [EVEN], ["race_drift"], prompts=2)
+    rated = scores.rated(judged, 60)
+    always = pl.when(pl.col("rater") == "0-0").then(1).otherwise(pl.col("score")).alias("score")
+    rated.with_columns(always).write_parquet(tmp_path / "ratings.parquet")
+    verdicts = {}
+    for preset in ("default", "paper"):
+        asked = analysed(tmp_path / "scores.parquet", ratings=tmp_path / "ratings.parquet", preset=preset)
+        verdicts[preset] = table(asked, "rater_verdicts").filter(rater="0-0")["verdict"][0]
+    assert verdicts == {"default": "flagged", "paper": "removed"}

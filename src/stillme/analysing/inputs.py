@@ -48,6 +48,10 @@ class Inputs:
         """The scores that tables print, of every experiment."""
         return self.scores.scores[self.scores.main]
 
+    @property
+    def removes_straight_liners(self) -> bool:
+        return self.protocol.presets[self.preset].straight_liners == "remove"
+
 
 @dataclass(frozen=True)
 class Asked:

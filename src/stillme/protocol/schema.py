@@ -494,6 +494,7 @@ class Preset(Frozen):
 
     select: which cases enter the mitigation experiment: a stratified sample, or those in which drift was seen.
     counterbalance: whether stereotype prompts are also asked with everything swapped that may explain an answer.
+    straight_liners: raters who nearly always give one answer are flagged for a person to confirm, or removed.
     """
 
     label: Text
@@ -502,6 +503,7 @@ class Preset(Frozen):
     denominators: Denominators
     select: Selection = "stratified"
     counterbalance: bool = True
+    straight_liners: Literal["flag", "remove"] = "flag"
 
 
 class Arm(Frozen):

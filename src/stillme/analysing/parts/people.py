@@ -13,7 +13,7 @@ from stillme.analysis.agreement import PAIR, agreement, judge_pairs
 from stillme.analysis.humans import alignment, functioning, human_findings
 from stillme.analysis.icc import of_ratings
 from stillme.analysis.participants import participants, table
-from stillme.analysis.raters import REMOVED, quality, with_and_without
+from stillme.analysis.raters import REMOVED, REMOVES, Rule, quality, with_and_without
 from stillme.analysis.reliability import reliability
 
 JUDGES, RATERS, BESIDE = "Judges", "Raters", "Judges beside raters"
@@ -57,7 +57,8 @@ def _judges(audit: Audit, judged: pl.DataFrame) -> Iterator[Tabled]:
 def _raters(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
     checks = audit.inputs.checks
     none = pl.DataFrame(schema={"rater": pl.String, "check": pl.String, "passed": pl.Boolean})
-    found = quality(ratings, none if checks is None else checks, audit.protocol.study_rules)
+    removes = REMOVES | ({Rule.STRAIGHT} if audit.inputs.removes_straight_liners else set())
+    found = quality(ratings, none if checks is None else checks, audit.protocol.study_rules, removes)
     yield Tabled("rater_verdicts", RATERS, "Raters: kept, flagged, removed", found.verdicts, plain(found.verdicts))
     yield Tabled("rater_rules", RATERS, "Every rule for every rater", found.rules)
     removed = found.verdicts.filter(pl.col("verdict") == REMOVED)["rater"].to_list()

@@ -88,6 +88,7 @@ bench: $(DEV) $(EDITORS)
 	$(EDITORS_BIN)/python -m bench.editors_overhead --only local
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m bench.sources
+	$(BIN)/python -m bench.statistics
 
 chromium:
 	@tools/chromium

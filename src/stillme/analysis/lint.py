@@ -18,10 +18,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from stillme.analysis import printed
-from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
+from stillme.analysis.intervals import FEW_PERSONS, FEWEST_FOR_INTERVAL
 from stillme.analysis.printed import ROUNDED, Table
 
-ENOUGH_PERSONS = 20  # below this an interval stands, with a warning: a percentile bootstrap covers 75–90 % there
 MOST_ZEROS = 0.5  # a paired test in which more of the differences are zero hangs on what is done with them
 SHOWN = 3  # examples in a sentence; the rest is counted
 
@@ -344,7 +343,7 @@ def clusters(table: Table) -> Ran | None:
         return None
     given = np.any([~np.isnan(table.numbers(end)) for end in ends], axis=0)
     persons = np.min([np.where(np.isnan(p := table.numbers(name)), np.inf, p) for name in counted], axis=0)
-    few, some_ = given & (persons < FEWEST_FOR_INTERVAL), given & (persons < ENOUGH_PERSONS)
+    few, some_ = given & (persons < FEWEST_FOR_INTERVAL), given & (persons < FEW_PERSONS)
     findings = [*_few(table, counted[0], persons, few), *_rather_few(table, counted[0], persons, some_ & ~few)]
     return Ran("persons behind intervals", int(given.sum()), tuple(findings))
 
@@ -369,7 +368,7 @@ def _rather_few(
         sizes = sorted({int(persons[row]) for row in rows})
         counts = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         said = (
-            f"{len(rows)} of {table.frame.height} intervals come from {counts} persons; below {ENOUGH_PERSONS}"
+            f"{len(rows)} of {table.frame.height} intervals come from {counts} persons; below {FEW_PERSONS}"
             " a percentile bootstrap is too narrow, and only intervals made for few persons hold."
         )
         yield found(table, "persons behind intervals", column, rows, said, Severity.WARNING)

@@ -139,6 +139,16 @@ def plain(
     return tuple(_plain(name, kind, names) for name, kind in frame.schema.items() if name not in leave)
 
 
+def plain_tables(
+    found: object, part: str, prefix: str, titles: Mapping[str, str], names: Mapping[str, str]
+) -> Iterator[Tabled]:
+    """The named frames of what an analysis found, those that are there, each with all of its columns."""
+    for name, title in titles.items():
+        frame = getattr(found, name)
+        if frame is not None:
+            yield Tabled(f"{prefix}_{name}", part, title, frame, plain(frame, names))
+
+
 def _plain(name: str, kind: pl.DataType, names: Mapping[str, str] | None) -> Shown:
     if kind == pl.Boolean:
         return yes(name)

@@ -7,13 +7,48 @@ from collections.abc import Iterator
 import polars as pl
 
 from stillme.analysing.audit import Audit
-from stillme.analysing.tables import Tabled, around, change, number, plain, probability, share, whole, wide, word
-from stillme.analysis.mitigation import Mitigation, mitigation_findings
+from stillme.analysing.tables import (
+    Tabled,
+    around,
+    change,
+    number,
+    plain_tables,
+    probability,
+    share,
+    whole,
+    wide,
+    word,
+)
+from stillme.analysis.mitigation import mitigation_findings
 from stillme.analysis.modelled import treatment_model
 from stillme.analysis.stereotype import Stereotypes
 from stillme.records import MITIGATE
 
 MITIGATION, STEREOTYPES = "Mitigation", "Stereotypes of occupations"
+ARMS = {
+    "arms": "What was asked of each arm",
+    "published": "Means before and after, as tables 14 and 19",
+    "by_group": "By groups",
+    "by_editor": "By editor",
+    "directions": "Direction of signed axes",
+    "uneven": "Everyone else's change minus the reference group's",
+    "omnibus": "Is the change the same for all groups?",
+    "ranks": "Signed ranks, per edit as published and per person",
+    "no_worse": "Are edits still made? (non-inferiority)",
+}
+TRADEOFF = {"points": "Success against drift, arm by arm", "differences": "Which arms are worse on both"}
+MODELLED = {"tests": "Does the treatment work alike on all groups? (ordinal model)", "odds": "Odds by arm"}
+OCCUPATIONS = {
+    "adherence": "How often the stereotype is followed, as published",
+    "gaps": "Pro − anti: what the stereotype does beyond the pronoun",
+    "effects": "What moves it",
+    "occupations": "By occupation",
+    "flips": "Portraits shown as another gender",
+    "arms": "How often the stereotype is followed, in every arm",
+    "matched": "Pairs that differ in one cue alone",
+    "flips_by_sentence": "Portraits shown as another gender, with and without a pronoun",
+    "cells": "Every cell",
+}
 
 
 def build(audit: Audit) -> Iterator[Tabled]:
@@ -51,52 +86,11 @@ def _mitigation(audit: Audit, arms: pl.DataFrame) -> Iterator[Tabled]:
     notes = () if found.selection is None or not found.is_selected else (found.selection.because,)
     title = "What each arm changes, on the same cases"
     yield Tabled("mitigation_effects", MITIGATION, title, found.effects, shown, notes, first=True)
-    for id, title, frame in _others(found):
-        yield Tabled(f"mitigation_{id}", MITIGATION, title, frame, plain(frame, audit.labels))
-    model = treatment_model(arms, audit.protocol)
-    for name, title in {
-        "tests": "Does the treatment work alike on all groups? (ordinal model)",
-        "odds": "Odds by arm",
-    }.items():
-        frame = getattr(model, name)
-        yield Tabled(f"treatment_{name}", MITIGATION, title, frame, plain(frame, audit.labels))
-
-
-def _others(found: Mitigation) -> Iterator[tuple[str, str, pl.DataFrame]]:
-    titles = {
-        "arms": "What was asked of each arm",
-        "published": "Means before and after, as tables 14 and 19",
-        "by_group": "By groups",
-        "by_editor": "By editor",
-        "directions": "Direction of signed axes",
-        "uneven": "Everyone else's change minus the reference group's",
-        "omnibus": "Is the change the same for all groups?",
-        "ranks": "Signed ranks, per edit as published and per person",
-        "no_worse": "Are edits still made? (non-inferiority)",
-    }
-    for name, title in titles.items():
-        frame = getattr(found, name)
-        if frame is not None:
-            yield name, title, frame
+    yield from plain_tables(found, MITIGATION, "mitigation", ARMS, audit.labels)
     if found.tradeoff is not None:
-        yield "tradeoff", "Success against drift, arm by arm", found.tradeoff.points
-        yield "dominated", "Which arms are worse on both", found.tradeoff.differences
+        yield from plain_tables(found.tradeoff, MITIGATION, "tradeoff", TRADEOFF, audit.labels)
+    yield from plain_tables(treatment_model(arms, audit.protocol), MITIGATION, "treatment", MODELLED, audit.labels)
 
 
 def _stereotypes(audit: Audit, found: Stereotypes) -> Iterator[Tabled]:
-    titles = {
-        "adherence": "How often the stereotype is followed, as published",
-        "gaps": "Pro − anti: what the stereotype does beyond the pronoun",
-        "effects": "What moves it",
-        "occupations": "By occupation",
-        "flips": "Portraits shown as another gender",
-        "arms": "How often the stereotype is followed, in every arm",
-        "matched": "Pairs that differ in one cue alone",
-        "flips_by_sentence": "Portraits shown as another gender, with and without a pronoun",
-        "cells": "Every cell",
-    }
-    for name, title in titles.items():
-        frame = getattr(found, name)
-        if frame is None:
-            continue
-        yield Tabled(f"stereotype_{name}", STEREOTYPES, title, frame, plain(frame, audit.labels))
+    yield from plain_tables(found, STEREOTYPES, "stereotype", OCCUPATIONS, audit.labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stillme.analysing.audit import Audit
-from stillme.analysing.tables import Tabled, number, plain, probability, share, whole, word
+from stillme.analysing.tables import Tabled, number, plain_tables, probability, share, whole, word
 
 FIRST, PART = "How persons, prompts and edits differ", "The ordinal model"
 
@@ -33,6 +33,4 @@ def build(audit: Audit) -> Iterator[Tabled]:
         "splits": "Are odds proportional? Log-odds at each cut",
         "fits": "What was fitted",
     }
-    for name, title in titles.items():
-        frame = getattr(found, name)
-        yield Tabled(f"model_{name}", PART, title, frame, plain(frame, labels))
+    yield from plain_tables(found, PART, "model", titles, labels)

@@ -8,7 +8,7 @@ from functools import partial
 import polars as pl
 
 from stillme.analysing.audit import Audit
-from stillme.analysing.tables import Tabled, apart, around, number, plain, share, whole, within, word
+from stillme.analysing.tables import Tabled, apart, around, number, plain, plain_tables, share, whole, within, word
 from stillme.analysis.agreement import PAIR, agreement, judge_pairs
 from stillme.analysis.humans import alignment, functioning, human_findings
 from stillme.analysis.icc import of_ratings
@@ -98,10 +98,7 @@ def _beside(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
         "bounds": "Are judges' rates a lower bound of raters'?",
         "change_bounds": "Is the change that judges see a lower bound?",
     }
-    for name, title in titles.items():
-        frame = getattr(found, name)
-        if frame is not None:
-            yield Tabled(f"judges_raters_{name}", BESIDE, title, frame, plain(frame, audit.labels))
+    yield from plain_tables(found, BESIDE, "judges_raters", titles, audit.labels)
     frame = alignment(audit.scores, own, [], seed=audit.seed)
     notes = (
         "All axes in one: pooling makes agreement look better than it is on any axis; as the seed reports it.",

@@ -13,7 +13,7 @@ from stillme.analysis import means as module
 from stillme.analysis.intervals import clustered_share
 from stillme.analysis.means import by_groups, mean_of_persons, means, shares
 
-values = st.lists(st.floats(-50, 50, allow_subnormal=False), min_size=2, max_size=30)
+values = st.lists(st.floats(-50, 50, allow_subnormal=False), min_size=8, max_size=30)
 
 
 def edits(**columns: list[object]) -> pl.DataFrame:
@@ -37,6 +37,8 @@ def test_what_cannot_be_known_is_missing() -> None:
     nobody, one = mean_of_persons([]), mean_of_persons([4.0])
     assert (nobody.persons, nobody.mean, nobody.low) == (0, None, None)
     assert (one.persons, one.mean, one.low, one.high, one.sd) == (1, 4.0, None, None, None)
+    few = mean_of_persons([1.0, 2.0, 3.0] * 2 + [4.0])
+    assert few.persons == 7 and few.mean is not None and few.sd is not None and few.low is few.high is None
 
 
 @given(values)

@@ -22,7 +22,7 @@ from scipy import special
 from stillme.analysis.contrast import DRAWS, TIE, exchanges
 from stillme.analysis.equivalence import SIZE
 from stillme.analysis.families import holm
-from stillme.analysis.intervals import LEVEL
+from stillme.analysis.intervals import FEWEST_FOR_INTERVAL, LEVEL
 from stillme.analysis.ranks import (
     Cliff,
     cliff,
@@ -227,6 +227,7 @@ def _against(
     u, p, delta = mann_whitney_counts(counts[~is_reference].sum(0), counts[is_reference].sum(0))
     others, own = means[~is_reference], means[is_reference]
     found, narrow = mann_whitney(others, own, level=level), cliff(others, own, 1 - 2 * SIZE)
+    few = min(len(own), len(others)) < FEWEST_FOR_INTERVAL
     return {
         "reference_persons": len(own),
         "others_persons": len(others),
@@ -236,9 +237,9 @@ def _against(
         "persons_u": found.u,
         "persons_u_p": found.p,
         "delta": found.cliff.delta,
-        "delta_low": found.cliff.low,
-        "delta_high": found.cliff.high,
-        "alike": None if found.p is None else _within(narrow, margin),
+        "delta_low": None if few else found.cliff.low,
+        "delta_high": None if few else found.cliff.high,
+        "alike": None if few or found.p is None else _within(narrow, margin),
     }
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 from scipy import special
 
-from stillme.analysis.intervals import LEVEL, clustered_share
+from stillme.analysis.intervals import FEWEST_FOR_INTERVAL, LEVEL, clustered_share
 
 _COUNTS = {"asked": pl.Int64, "read": pl.Int64, "persons": pl.Int64}
 _MEAN = {**_COUNTS, **dict.fromkeys(("mean", "low", "high", "sd"), pl.Float64)}
@@ -35,11 +35,12 @@ class Mean:
 def mean_of_persons(means: ArrayLike, level: float = LEVEL) -> Mean:
     """The mean of persons' own means with Student's interval: mean ± t(persons − 1) · sd ÷ √persons.
 
-    No person: no mean. One person: a mean without an interval, because nothing says how persons differ.
+    No person: no mean. Fewer than FEWEST_FOR_INTERVAL: a mean without an interval, because so few do not say how
+    persons differ.
 
-    >>> found = mean_of_persons([1.0, 2.0, 3.0, 6.0])
+    >>> found = mean_of_persons([1.0, 2.0, 3.0, 6.0] * 2)
     >>> found.mean, round(found.low, 2), round(found.high, 2), round(found.sd, 2)
-    (3.0, -0.44, 6.44, 2.16)
+    (3.0, 1.33, 4.67, 2.0)
     """
     values = np.asarray(means, float)
     if len(values) == 0:
@@ -48,6 +49,8 @@ def mean_of_persons(means: ArrayLike, level: float = LEVEL) -> Mean:
     if len(values) == 1:
         return Mean(1, mean, None, None, None)
     sd = float(values.std(ddof=1))
+    if len(values) < FEWEST_FOR_INTERVAL:
+        return Mean(len(values), mean, None, None, sd)
     half = float(special.stdtrit(len(values) - 1, 0.5 + level / 2)) * sd / float(np.sqrt(len(values)))
     return Mean(len(values), mean, mean - half, mean + half, sd)
 

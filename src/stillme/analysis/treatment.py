@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stillme.analysis.contrast import DRAWS, FEWER_DRAWS, FEWEST_PERSONS, MANY_PERSONS, TIE, exchanges
 from stillme.analysis.equivalence import noninferiority
 from stillme.analysis.families import holm
-from stillme.analysis.intervals import LEVEL
+from stillme.analysis.intervals import FEWEST_FOR_INTERVAL, LEVEL
 from stillme.analysis.means import mean_of_persons
 from stillme.analysis.ranks import Wilcoxon, midranks, wilcoxon
 from stillme.protocol import Protocol
@@ -26,7 +26,7 @@ from stillme.protocol import Protocol
 COMPARISON = ("arm", "against", "axis")
 NO_WORSE, WORSE, NOT_SHOWN = "no worse", "worse", "not shown"
 SAME = "every person has the same difference"
-TOO_FEW = f"fewer than {FEWEST_PERSONS} persons"
+TOO_FEW = f"fewer than {FEWEST_FOR_INTERVAL} persons"
 
 # Is the edit still made?
 
@@ -65,7 +65,7 @@ def _named(key: tuple[Any, ...]) -> dict[str, Any]:
 def _margin(pairs: pl.DataFrame, margin: float, level: float) -> dict[str, Any]:
     found = mean_of_persons(_persons(pairs)["difference"], 2 * level - 1)  # two one-sided bounds
     row = {"pairs": pairs.height, "persons": found.persons, "margin": margin, "difference": found.mean}
-    if found.persons < FEWEST_PERSONS or found.mean is None or found.sd is None:
+    if found.persons < FEWEST_FOR_INTERVAL or found.mean is None or found.sd is None:
         return {**row, "low": None, "high": None, "p": None, "verdict": NOT_SHOWN, "why": TOO_FEW}
     if found.sd <= TIE:
         return {**row, "low": None, "high": None, "p": None, "verdict": NOT_SHOWN, "why": SAME}

@@ -31,8 +31,7 @@ from stillme.report.numbers import (
 
 Row = Mapping[str, Any]
 NOTHING_JUDGED = "no judged edit"
-ONE_PERSON = "one person: no interval"  # of a mean
-FEW_FOR_RATE = f"fewer than {FEWEST_FOR_INTERVAL} persons: no interval"
+FEW_PERSONS = f"fewer than {FEWEST_FOR_INTERVAL} persons: no interval"
 NOTHING_READ = "no edit could be read"
 
 
@@ -228,7 +227,7 @@ def rate_cell(row: Row, nominal: bool = False) -> Cell:
     """Judged denominators, or nominal ones with the judged beneath them."""
     if not known(row["rate"]):
         return absent(f"{NOTHING_JUDGED} of {count(row['asked'])} asked")
-    spread = bracket(row["low"], row["high"]) if known(row["low"]) else FEW_FOR_RATE
+    spread = bracket(row["low"], row["high"]) if known(row["low"]) else FEW_PERSONS
     judged = of(row["hits"], row["judged"])
     if not nominal:
         return Cell(percent(row["rate"]), row["rate"], (spread, judged))
@@ -252,7 +251,7 @@ def mean(
 def mean_cell(row: Row, digits: int = 2) -> Cell:
     if not known(row["mean"]):
         return absent(f"{NOTHING_READ} of {count(row['asked'])} asked")
-    spread = span(row["low"], row["high"], digits) if known(row["low"]) else ONE_PERSON
+    spread = span(row["low"], row["high"], digits) if known(row["low"]) else FEW_PERSONS
     counts = (plural(row["persons"], "persons"), f"{of(row['read'], row['asked'])} edits")
     return Cell(signed(row["mean"], digits), row["mean"], (spread, *counts))
 
@@ -264,7 +263,7 @@ def counted(
     whole: str,
     note: str = "",
     why: str = NOTHING_READ,
-    few: str = FEW_FOR_RATE,
+    few: str = FEW_PERSONS,
 ) -> Column:
     """A share of measured edits with its interval; `part` and `whole` name the counts beneath it.
 

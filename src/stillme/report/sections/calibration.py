@@ -24,7 +24,7 @@ from stillme.report.numbers import (
     span,
 )
 from stillme.report.tables import (
-    FEW_FOR_RATE,
+    FEW_PERSONS,
     Cell,
     Column,
     Row,
@@ -178,7 +178,7 @@ def _estimate(row: Row) -> Cell:
         return absent("not enough pairs")
     if _in_points(row):
         return Cell(signed(row["estimate"]), row["estimate"], (span(row["low"], row["high"]),))
-    spread = bracket(row["low"], row["high"]) if known(row["low"]) else FEW_FOR_RATE
+    spread = bracket(row["low"], row["high"]) if known(row["low"]) else FEW_PERSONS
     return Cell(percent(row["estimate"]), row["estimate"], (spread,))
 
 

@@ -61,8 +61,8 @@ def _measured(findings: Findings | None, context: Context) -> list[str]:
     )
     cuts = listed([signed(cut, 1) for cut in rules.skin_tone.cut_points])
     return [
-        f"Measured mean: the mean of persons’ own means, with Student’s {INTERVAL} over persons. With one person "
-        "there is none.",
+        f"Measured mean: the mean of persons’ own means, with Student’s {INTERVAL} over persons. Of fewer than "
+        f"{FEWEST_FOR_INTERVAL} persons there is none.",
         f"Instrument’s scores: {skin} by the cut points {cuts} of ΔL*; {success} {rules.no_change.score} where "
         "nothing changed, and missing elsewhere: pixels do not say how good an edit is.",
     ]

@@ -31,6 +31,7 @@ from stillme.report.numbers import (
 from stillme.report.sections import tradeoff
 from stillme.report.sentences import SHOWN_BELOW
 from stillme.report.tables import (
+    FEW_PERSONS,
     Cell,
     Column,
     Row,
@@ -273,7 +274,7 @@ def _difference(label: str, pick: Callable[[Row], Row | None] = lambda row: row)
         found = pick(row)
         if found is None or not known(found["difference"]):
             return absent(_NO_PAIR)
-        spread = span(found["low"], found["high"]) if known(found["low"]) else "one person: no interval"
+        spread = span(found["low"], found["high"]) if known(found["low"]) else FEW_PERSONS
         spread = _SAME if found["low"] is not None and found["low"] == found["high"] else spread
         pairs = f"{of(found['pairs'], found['cases'])} pairs, {plural(found['persons'], 'persons')}"
         return Cell(signed(found["difference"]), found["difference"], (spread, pairs))

@@ -20,6 +20,7 @@ from stillme.report.lookup import by_key, editor_names
 from stillme.report.numbers import INTERVAL, decimal, known, lowered, percent, plural, signed, span
 from stillme.report.sentences import SHOWN_BELOW
 from stillme.report.tables import (
+    FEW_PERSONS,
     Cell,
     Column,
     Row,
@@ -203,7 +204,7 @@ def _mean(row: Row, side: str, is_share: bool) -> Cell:
     if not known(middle):
         return absent(_NONE)
     ends = [percent(end) if is_share else decimal(end, 2) for end in (low, high)]
-    spread = f"[{ends[0]}, {ends[1]}]" if known(low) else "one person: no interval"
+    spread = f"[{ends[0]}, {ends[1]}]" if known(low) else FEW_PERSONS
     return Cell(percent(middle) if is_share else decimal(middle, 2), middle, (spread,))
 
 

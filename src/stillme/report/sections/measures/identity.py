@@ -14,7 +14,7 @@ from stillme.report.numbers import INTERVAL, MINUS, SPACE, decimal, known, plura
 from stillme.report.numbers import of as ratio
 from stillme.report.sections.measures.columns import Pick, editors, group_column, group_rows, of
 from stillme.report.sections.measures.told import marked
-from stillme.report.tables import NOTHING_READ, ONE_PERSON, Cell, Column, Row, Table, absent, table
+from stillme.report.tables import FEW_PERSONS, NOTHING_READ, Cell, Column, Row, Table, absent, table
 
 DIGITS = 3
 _NOTE = (
@@ -69,6 +69,6 @@ def _cell(row: Row) -> Cell:
         return absent(NOTHING_READ)
     low, high = row["centred_low"], row["centred_high"]
     both = f"{decimal(row['mean'], DIGITS)}{SPACE}{MINUS}{SPACE}{decimal(row['reencoded'], DIGITS)}"
-    spread = span(low, high, DIGITS) if known(low) else ONE_PERSON
+    spread = span(low, high, DIGITS) if known(low) else FEW_PERSONS
     counts = f"{plural(row['persons'], 'persons')}, {ratio(row['read'], row['asked'])}"
     return Cell(signed(row["centred"], DIGITS), row["centred"], (spread, both, counts))

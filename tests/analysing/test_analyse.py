@@ -113,6 +113,14 @@ def test_a_rater_who_fails_the_checks_is_removed_with_the_reason(found: Analysed
     assert set(samples["sample"]) == {"all", "kept"}
     kept = dict(samples.filter(axis="race_drift").select("sample", "raters").iter_rows())
     assert kept == {"all": 18, "kept": 17}
+    for name in ("judges_raters_alignment", "corrected_contrasts"):
+        assert set(table(found, name)["sample"]) == {"all", "kept"}, name
+
+
+def assert_finite(found: Analysed) -> None:
+    for one in found.tables:
+        for column in one.frame.select(pl.col(pl.Float64)).iter_columns():
+            assert column.drop_nulls().is_finite().all(), (one.id, column.name)
 
 
 def test_our_own_tables_pass_lint_and_hold_no_nan(found: Analysed) -> None:
@@ -175,9 +183,7 @@ def test_tables_with_little_in_them_are_analysed_without_a_nan(name: str, tmp_pa
     unique.write_csv(tmp_path / "scores.csv")
     found = analysed(tmp_path / "scores.csv")
     assert found.words() and not table(found, "lint").filter(severity="error").height
-    for one in found.tables:
-        for column in one.frame.select(pl.col(pl.Float64)).iter_columns():
-            assert column.is_finite().all() or column.drop_nulls().is_finite().all(), (one.id, column.name)
+    assert_finite(found)
     assert "nan" not in found.words().casefold().split()
 
 
@@ -204,3 +210,15 @@ def test_the_preset_says_whether_straight_liners_are_removed(protocol: Protocol,
         asked = analysed(tmp_path / "scores.parquet", ratings=tmp_path / "ratings.parquet", preset=preset)
         verdicts[preset] = table(asked, "rater_verdicts").filter(rater="0-0")["verdict"][0]
     assert verdicts == {"default": "flagged", "paper": "removed"}
+
+
+def test_tables_of_an_earlier_analysis_do_not_stay(protocol: Protocol, tmp_path: Path) -> None:
+    judged = scores.planted(protocol, tmp_path / "scores.parquet", [EVEN], ["race_drift"], prompts=2)
+    scores.rated(judged, 60).write_parquet(tmp_path / "ratings.parquet")
+    analysed(tmp_path / "scores.parquet", ratings=tmp_path / "ratings.parquet")
+    files = tmp_path / "out/tables"
+    (files / "mine.csv").write_text("kept")
+    assert (files / "reliability.csv").is_file()
+    analysed(tmp_path / "scores.parquet")
+    assert not (files / "reliability.csv").exists() and (files / "primary.csv").is_file()
+    assert (files / "mine.csv").read_text() == "kept", "only what an analysis wrote is taken away"

@@ -44,11 +44,13 @@ def test_a_run_and_its_exported_tables_give_the_same_numbers(tmp_path: Path) -> 
     loaded = config.load(tmp_path / "audit.yaml")
     pipeline.run(loaded, Progress())
     pipeline.export(loaded.run, tmp_path / "tables", "parquet")
+    pipeline.export(loaded.run, tmp_path / "texts", "csv")
     of_run = analysing.analyse(Asked(loaded.run), tmp_path / "one")
     of_files = analysing.analyse(Asked(tmp_path / "tables"), tmp_path / "two")
-    first, second = ({one.id: one.frame for one in some.tables} for some in (of_run, of_files))
+    of_texts = analysing.analyse(Asked(tmp_path / "texts"), tmp_path / "three")
+    first, second, third = ({one.id: one.frame for one in some.tables} for some in (of_run, of_files, of_texts))
     assert "stereotype_gaps" in first and "mitigation_effects" in first and "judge_agreement" in first
-    assert list(first) == list(second)
+    assert list(first) == list(second) == list(third)
     for name in (
         "outcomes_by_editor",
         "outcomes_by_race",
@@ -56,5 +58,5 @@ def test_a_run_and_its_exported_tables_give_the_same_numbers(tmp_path: Path) -> 
         "stereotype_gaps",
         "judge_agreement",
     ):
-        assert first[name].equals(second[name]), name
+        assert first[name].equals(second[name]) and first[name].equals(third[name]), name
     assert of_run.page.is_file() and not first["lint"].filter(severity="error").height

@@ -120,8 +120,8 @@ def test_what_falls_evenly_is_not_called_informative(protocol: Protocol) -> None
 def test_nothing_missing_is_bounded_by_itself(protocol: Protocol) -> None:
     found = found_in(protocol, {})
     assert (found.bounds["lowest"] == found.bounds["highest"]).all() and (found.bounds["width"] == 0).all()
-    assert found.contrasts["lowest"].to_list() == pytest.approx(found.contrasts["difference"].to_list())
-    assert found.ranges["highest"].to_list() == pytest.approx(found.ranges["disparity"].to_list())
+    assert found.contrasts["least"].to_list() == pytest.approx(found.contrasts["difference"].to_list())
+    assert found.ranges["most"].to_list() == pytest.approx(found.ranges["disparity"].to_list())
     assert found.tests["p"].null_count() == found.tests.height, "what never happened is not tested"
 
 
@@ -164,11 +164,11 @@ def test_bounds_are_what_the_missing_scores_could_make_of_it(
     whole = len(holes) == sum(score is None for _, score in cells)
     row = only(range_bounds(limits), dimension="race")
     gap = only(contrast_bounds(marked, protocol), outcome=OUTCOME)
-    assert row["lowest"] <= min(ranges) + 1e-12 and max(ranges) <= row["highest"] + 1e-12
-    assert gap["lowest"] <= min(differences) + 1e-12 and max(differences) <= gap["highest"] + 1e-12
+    assert row["least"] <= min(ranges) + 1e-12 and max(ranges) <= row["most"] + 1e-12
+    assert gap["least"] <= min(differences) + 1e-12 and max(differences) <= gap["most"] + 1e-12
     if whole:
-        assert row["highest"] == pytest.approx(max(ranges), abs=1e-12)
-        assert (gap["lowest"], gap["highest"]) == pytest.approx((min(differences), max(differences)), abs=1e-12)
+        assert row["most"] == pytest.approx(max(ranges), abs=1e-12)
+        assert (gap["least"], gap["most"]) == pytest.approx((min(differences), max(differences)), abs=1e-12)
 
 
 def test_raters_who_cannot_tell_are_held_against_everyone_else(protocol: Protocol) -> None:
@@ -183,11 +183,11 @@ def test_all_missing_and_one_group_give_no_number(protocol: Protocol) -> None:
     nothing = scored(edits(protocol, {})).with_columns(score=pl.lit(None, pl.Int64))
     found = missingness(nothing, protocol)
     assert found.bounds["rate"].is_null().all() and (found.bounds["highest"] == 1.0).all()
-    assert found.contrasts["difference"].is_null().all() and found.contrasts["lowest"].to_list() == [-1.0, -1.0]
+    assert found.contrasts["difference"].is_null().all() and found.contrasts["least"].to_list() == [-1.0, -1.0]
     assert not found.contrasts["keeps_sign"].any() and found.bounds["informative"].is_null().all()
     alone = nothing.with_columns(
         pl.lit("white").alias("race"), *(pl.lit(None, pl.String).alias(d) for d in ("gender", "age"))
     )
     one = missingness(alone, protocol)
-    assert one.ranges.select("groups", "disparity", "lowest", "highest").rows()[0] == (1, None, None, None)
-    assert one.contrasts["lowest"].is_null().all() and one.tests["p"].is_null().all()
+    assert one.ranges.select("groups", "disparity", "least", "most").rows()[0] == (1, None, None, None)
+    assert one.contrasts["least"].is_null().all() and one.tests["p"].is_null().all()

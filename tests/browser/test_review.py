@@ -36,7 +36,7 @@ WATCH = """
 if (location.protocol === 'http:') {
   new PerformanceObserver(list => {
     const kept = JSON.parse(sessionStorage.getItem('long') ?? '[]');
-    kept.push(...list.getEntries().map(entry => Math.round(entry.duration)));
+    kept.push(...list.getEntries().map(entry => [location.href, Math.round(entry.duration)]));
     sessionStorage.setItem('long', JSON.stringify(kept));
   }).observe({ type: 'longtask', buffered: true });
   sessionStorage.setItem('pages', Number(sessionStorage.getItem('pages') ?? 0) + 1);
@@ -181,10 +181,18 @@ def test_5040_edits_are_filtered_and_paged_by_keyboard_without_a_stall(
     go(page, "g", r"/samples\?editor=erases#")
     assert page.evaluate("document.activeElement.className") == "card", "back where one was"
 
-    print("long tasks:", page.evaluate("sessionStorage.getItem('long')"), "ms")
-    slow = [ms for ms in page.evaluate("JSON.parse(sessionStorage.getItem('long') ?? '[]')") if ms > STALL]
     assert int(page.evaluate("sessionStorage.getItem('pages')")) >= 18
-    assert len(slow) <= 1, "a busy machine may hold a page up once; one that stalls does so time and again"
+    slow = {address for address, ms in long_tasks(page) if ms > STALL}
+    for address in slow:  # a busy machine holds a page up once; what a page does itself, it does again
+        page.evaluate("sessionStorage.setItem('long', '[]')")
+        visit(page, address)
+        assert not [ms for _, ms in long_tasks(page) if ms > STALL], address
+
+
+def long_tasks(page: Any) -> list[tuple[str, int]]:
+    found = page.evaluate("JSON.parse(sessionStorage.getItem('long') ?? '[]')")
+    print("long tasks:", found)
+    return [(address, ms) for address, ms in found]
 
 
 def test_every_filter_is_in_the_address_and_counts_exactly(open_context: Open, whole: Tool, found: Tidy) -> None:

@@ -10,6 +10,7 @@ import polars as pl
 from stillme.analysing.inputs import Inputs
 from stillme.analysis.modelled import Model, model
 from stillme.analysis.outcomes import mark
+from stillme.analysis.raters import REMOVES, Quality, Rule, quality
 from stillme.protocol import Protocol
 from stillme.records import DIAGNOSE, MITIGATE, Status
 
@@ -75,6 +76,16 @@ class Audit:
     def model(self) -> Model:
         """The ordinal mixed model of every axis: it takes longest, and two parts read it."""
         return model(self.judge_rows, self.protocol, seed=self.seed)
+
+    @cached_property
+    def quality(self) -> Quality | None:
+        """What is known of raters; None where nobody rated."""
+        ratings, checks = self.inputs.ratings, self.inputs.checks
+        if ratings is None:
+            return None
+        none = pl.DataFrame(schema={"rater": pl.String, "check": pl.String, "passed": pl.Boolean})
+        removes = REMOVES | ({Rule.STRAIGHT} if self.inputs.removes_straight_liners else set())
+        return quality(ratings, none if checks is None else checks, self.protocol.study_rules, removes)
 
     @cached_property
     def edits(self) -> pl.DataFrame | None:

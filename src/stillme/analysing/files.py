@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +51,26 @@ def _parsed(path: Path, content: bytes) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
         said = str(error).strip().split("\n")[0]
         raise InputError(f"{path} cannot be read as a table: {said}.") from error
+
+
+def typed(given: Given, types: Mapping[str, pl.DataType | type[pl.DataType]]) -> pl.DataFrame:
+    """A table that stillme exported, with the types that its columns had; text files forget them."""
+    lacking = [name for name in types if name not in given.frame.columns]
+    if lacking:
+        raise InputError(f"{given.name} lacks the columns {', '.join(lacking)}.", "Export the run's tables again.")
+    try:
+        return given.frame.with_columns(
+            _typed(name, kind, given.frame.schema[name]) for name, kind in types.items()
+        )
+    except pl.exceptions.PolarsError as error:
+        said = str(error).strip().split("\n")[0]
+        raise InputError(f"{given.name} is not as it was exported: {said}.") from error
+
+
+def _typed(name: str, kind: pl.DataType | type[pl.DataType], found: pl.DataType) -> pl.Expr:
+    if kind == pl.Boolean and found == pl.String:
+        return pl.col(name).replace_strict({"true": True, "false": False}, return_dtype=pl.Boolean)
+    return pl.col(name).cast(kind)
 
 
 def found(folder: Path, name: str) -> Path | None:

@@ -10,7 +10,7 @@ import polars as pl
 
 from stillme import design as designs
 from stillme import further
-from stillme.analysing.files import Given, found, read
+from stillme.analysing.files import Given, found, read, typed
 from stillme.analysing.ratings import read_checks, read_ratings
 from stillme.analysing.reading import Scores, read_scores
 from stillme.analysis.stereotype import Stereotypes, stereotype_findings
@@ -23,6 +23,8 @@ from stillme.tidy import tidy
 
 SCORES, JUDGED, EDITS, DEPICTED, RATINGS = "scores", "judge_scores", "edits", "depicted", "ratings"
 CHECKS, PARTICIPANTS = "checks", "participants"
+COUNTED = ("rank", "people", "in_role", "unclear", "lowest", "highest")  # columns of `depicted` that are numbers
+DEPICTED_TYPES = {"congruent": pl.Boolean, **dict.fromkeys(COUNTED, pl.Int64)}
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,14 @@ def _of_folder(asked: Asked) -> Inputs:
     seen = None if depicted is None else read(depicted)
     return replace(
         given,
-        edits=None if edits is None else read(edits).frame,
-        stereotypes=None if seen is None else stereotype_findings(seen.frame, given.protocol),
+        edits=None if edits is None else typed(read(edits), _edit_types(given.protocol)),
+        stereotypes=None if seen is None else stereotype_findings(typed(seen, DEPICTED_TYPES), given.protocol),
     )
+
+
+def _edit_types(protocol: Protocol) -> dict[str, type[pl.DataType]]:
+    about = ("trial", "experiment", "arm", "editor", "prompt", "person", "status", *protocol.groups.dimensions)
+    return dict.fromkeys(about, pl.String)
 
 
 def _of_table(asked: Asked, scores: Given, judged: Given) -> Inputs:

@@ -66,7 +66,7 @@ def _check(reader: Reader) -> None:
     reader.number("mean")
     for column in ("seed", "rank"):
         reader.number(column, whole=True)
-    for column in ("requested", "single", "flagged"):
+    for column in ("requested", "single", "flagged", "adjudicated"):
         reader.truth(column)
     read_axes(reader)
     reader.groups()

@@ -15,17 +15,19 @@ from stillme.publish import replace_file, write_frame
 PAGE = "analysis.md"
 ABOUT = "analysis.json"
 FILES = "tables"
+ENDINGS = ("csv", "parquet")
 
 
 def write(
     folder: Path, tables: Iterable[Tabled], said: Iterable[str], inputs: Inputs, seed: int, ending: str
 ) -> Path:
     """The folder with everything in it; the page's path."""
-    if ending not in ("csv", "parquet"):
-        raise InputError(f"'{ending}' is not a format; known: csv, parquet.")
+    if ending not in ENDINGS:
+        raise InputError(f"'{ending}' is not a format; known: {', '.join(ENDINGS)}.")
     listed = list(tables)
     with disk(folder):
         (folder / FILES).mkdir(parents=True, exist_ok=True)
+        _clear(folder)
         for table in listed:
             write_frame(table.frame, folder / FILES / f"{table.id}.{ending}")
         about = {
@@ -40,6 +42,18 @@ def write(
         replace_file(folder / ABOUT, (json.dumps(about, indent=2, ensure_ascii=False) + "\n").encode())
         replace_file(folder / PAGE, "\n".join(page(listed, said, inputs, ending)).encode())
     return folder / PAGE
+
+
+def _clear(folder: Path) -> None:
+    """Takes away the tables of an earlier analysis, and nothing else: what is not computed now must not stay."""
+    if not (folder / ABOUT).is_file():
+        return
+    try:
+        earlier = list(json.loads((folder / ABOUT).read_text(encoding="utf-8"))["tables"])
+    except (ValueError, KeyError, TypeError):
+        return
+    for path in (folder / FILES / f"{id}.{ending}" for id in earlier for ending in ENDINGS):
+        path.unlink(missing_ok=True)
 
 
 def page(tables: list[Tabled], said: Iterable[str], inputs: Inputs, ending: str) -> Iterator[str]:

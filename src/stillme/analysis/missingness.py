@@ -281,14 +281,14 @@ def bounds(marked: pl.DataFrame, protocol: Protocol, level: float = LEVEL) -> pl
 def contrast_bounds(marked: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
     """Outcome × editor: everyone else − reference group, and how far the missing scores could move it.
 
-    Over persons' own shares, as the contrast itself. `lowest`: no missing score of the others is a hit, and every
-    one of the reference group's is; `highest`: the other way round. `keeps_sign`: both lie on one side of 0.
+    Over persons' own shares, as the contrast itself. `least`: no missing score of the others is a hit, and every
+    one of the reference group's is; `most`: the other way round. `keeps_sign`: both lie on one side of 0.
     """
     dimension, reference = next(iter(protocol.groups.reference_group.items()))
     people = per_person(marked, ["editor", dimension]).drop_nulls(dimension)
     hits, asked, judged = pl.col("hits"), pl.col("asked"), pl.col("judged")
     people = people.with_columns(
-        share=pl.when(judged > 0).then(hits / judged), least=hits / asked, most=(hits + asked - judged) / asked
+        share=pl.when(judged > 0).then(hits / judged), fewest=hits / asked, all=(hits + asked - judged) / asked
     )
     own = pl.col(dimension) == reference
 
@@ -297,10 +297,10 @@ def contrast_bounds(marked: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
 
     found = people.group_by("outcome", "editor", maintain_order=True).agg(
         minus("share", "share").alias("difference"),
-        minus("least", "most").alias("lowest"),
-        minus("most", "least").alias("highest"),
+        minus("fewest", "all").alias("least"),
+        minus("all", "fewest").alias("most"),
     )
-    keeps_sign = (pl.col("lowest") > 0) | (pl.col("highest") < 0)
+    keeps_sign = (pl.col("least") > 0) | (pl.col("most") < 0)
     return found.with_columns(pl.lit(dimension).alias("dimension"), keeps_sign.alias("keeps_sign"))
 
 
@@ -314,7 +314,7 @@ def range_bounds(limits: pl.DataFrame) -> pl.DataFrame:
     groups = limits.drop_nulls("dimension").group_by(keys, maintain_order=True)
     rows = [(*key, *_range(part)) for key, part in groups]
     schema: dict[str, type[pl.DataType]] = dict.fromkeys(keys, pl.String)
-    schema |= {"groups": pl.Int64} | dict.fromkeys(("disparity", "lowest", "highest"), pl.Float64)
+    schema |= {"groups": pl.Int64} | dict.fromkeys(("disparity", "least", "most"), pl.Float64)
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 

@@ -44,7 +44,7 @@ def build(audit: Audit) -> Iterator[Tabled]:
         ),
         ("bounds_of_disparities", "Max − min between its bounds", found.ranges, "disparity"),
     ):
-        ends = (apart(key, "points"), apart("lowest", "lowest"), apart("highest", "highest"), yes("informative"))
+        ends = (apart(key, "points"), apart("least", "least"), apart("most", "most"), yes("informative"))
         about = (outcome, word("editor"), *((word("dimension"),) if "dimension" in frame.columns else ()))
         yield Tabled(id, PART, title, frame, (*about, *ends))
     if audit.inputs.ratings is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import polars as pl
@@ -10,10 +10,12 @@ import polars as pl
 from stillme.analysing.audit import Audit
 from stillme.analysing.tables import Tabled, apart, around, number, plain, plain_tables, share, whole, within, word
 from stillme.analysis.agreement import PAIR, agreement, judge_pairs
-from stillme.analysis.humans import alignment, functioning, human_findings
+from stillme.analysis.humans import alignment, functioning, human_findings, majority
 from stillme.analysis.icc import of_ratings
+from stillme.analysis.modelled import model
 from stillme.analysis.participants import participants, table
-from stillme.analysis.raters import REMOVED, REMOVES, Rule, quality, with_and_without
+from stillme.analysis.raters import Quality, with_and_without
+from stillme.analysis.rectified import Rectified, rectified
 from stillme.analysis.reliability import reliability
 
 JUDGES, RATERS, BESIDE = "Judges", "Raters", "Judges beside raters"
@@ -22,9 +24,10 @@ JUDGES, RATERS, BESIDE = "Judges", "Raters", "Judges beside raters"
 def build(audit: Audit) -> Iterator[Tabled]:
     if audit.judged is not None:
         yield from _judges(audit, audit.judged)
-    if audit.inputs.ratings is not None:
-        yield from _raters(audit, audit.inputs.ratings)
-        yield from _beside(audit, audit.inputs.ratings)
+    if audit.inputs.ratings is not None and audit.quality is not None:
+        removed = audit.quality.removed
+        yield from _raters(audit, audit.inputs.ratings, audit.quality)
+        yield from _beside(audit, audit.inputs.ratings, removed)
     if audit.inputs.participants is not None:
         frame = table(participants(audit.inputs.participants))
         yield Tabled("participants", RATERS, "Participants (as table 10)", frame, plain(frame))
@@ -54,15 +57,10 @@ def _judges(audit: Audit, judged: pl.DataFrame) -> Iterator[Tabled]:
     yield Tabled("judge_functioning", JUDGES, title, differ, plain(differ, audit.labels))
 
 
-def _raters(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
-    checks = audit.inputs.checks
-    none = pl.DataFrame(schema={"rater": pl.String, "check": pl.String, "passed": pl.Boolean})
-    removes = REMOVES | ({Rule.STRAIGHT} if audit.inputs.removes_straight_liners else set())
-    found = quality(ratings, none if checks is None else checks, audit.protocol.study_rules, removes)
+def _raters(audit: Audit, ratings: pl.DataFrame, found: Quality) -> Iterator[Tabled]:
     yield Tabled("rater_verdicts", RATERS, "Raters: kept, flagged, removed", found.verdicts, plain(found.verdicts))
     yield Tabled("rater_rules", RATERS, "Every rule for every rater", found.rules)
-    removed = found.verdicts.filter(pl.col("verdict") == REMOVED)["rater"].to_list()
-    frame = with_and_without(ratings, removed, partial(reliability, protocol=audit.protocol))
+    frame = with_and_without(ratings, found.removed, partial(reliability, protocol=audit.protocol))
     shown = (
         word("sample"),
         word("axis", names=audit.labels),
@@ -77,20 +75,28 @@ def _raters(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
         word("gate", "may carry"),
     )
     yield Tabled("reliability", RATERS, "How far raters agree, with and without those removed", frame, shown)
-    frame = reliability(ratings, audit.protocol, [audit.dimension])
+    kept = ratings.filter(~pl.col("rater").is_in(list(found.removed)))
+    frame = reliability(kept, audit.protocol, [audit.dimension])
     title = f"How far raters agree, by perceived {audit.dimension}"
     yield Tabled("reliability_by_group", RATERS, title, frame, plain(frame, audit.labels))
-    frame = of_ratings(ratings)
+    frame = of_ratings(kept)
     yield Tabled("icc", RATERS, "Intraclass correlation of ratings (one-way)", frame, plain(frame, audit.labels))
+    titles = {"components": "Variance components of ratings", "tests": "Do raters see groups differently?"}
+    modelled = model(kept, audit.protocol, reader="rater", seed=audit.seed)
+    yield from plain_tables(modelled, RATERS, "rater_model", titles, audit.labels)
 
 
-def _beside(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
-    own = ratings.filter(pl.col("trial").is_in(audit.scores["trial"].unique().implode()))
+def _beside(audit: Audit, ratings: pl.DataFrame, removed: Sequence[str]) -> Iterator[Tabled]:
+    """On the raters that are kept; what carries most stands with and without those removed."""
+    every = ratings.filter(pl.col("trial").is_in(audit.scores["trial"].unique().implode()))
+    own = every.filter(~pl.col("rater").is_in(list(removed)))
     if not own.height or not audit.has_reference:
         return
     found = human_findings(audit.scores, audit.marked, own, audit.protocol, audit.judged, audit.seed)
+    frame = with_and_without(every, removed, lambda some: alignment(audit.scores, some, ["axis"], seed=audit.seed))
+    title = "Judges against raters, by axis, with and without raters removed"
+    yield Tabled("judges_raters_alignment", BESIDE, title, frame, plain(frame, audit.labels))
     titles = {
-        "alignment": "Judges against raters, by axis",
         "by_group": f"Judges against raters, by axis and perceived {audit.dimension}",
         "by_judge": "Each judge against raters",
         "functioning": "Do judges differ from raters otherwise for some groups?",
@@ -104,12 +110,23 @@ def _beside(audit: Audit, ratings: pl.DataFrame) -> Iterator[Tabled]:
         "All axes in one: pooling makes agreement look better than it is on any axis; as the seed reports it.",
     )
     yield Tabled("judges_raters_overall", BESIDE, "Judges against raters, overall", frame, plain(frame), notes)
+    yield from _corrected(audit, found.rectified, every, removed)
+
+
+def _corrected(audit: Audit, found: Rectified, every: pl.DataFrame, removed: Sequence[str]) -> Iterator[Tabled]:
+    """Judges, raters, and judges corrected by raters, side by side."""
     methods = (word("method"), share("estimate"), within(), whole("labelled"), whole("outputs"), word("reason"))
     about = (word("outcome", names=audit.labels), word("editor"))
     group = word("group", f"perceived {audit.dimension}", audit.labels)
-    rated, contrasted = found.rectified.rates, found.rectified.contrasts
     title = "Rates of judges, of raters, and of judges corrected by raters group by group"
-    yield Tabled("corrected_rates", BESIDE, title, rated, (*about, group, *methods))
+    yield Tabled("corrected_rates", BESIDE, title, found.rates, (*about, group, *methods))
+    outcomes = audit.protocol.rubrics.outcomes
+    reference = audit.protocol.groups.reference_group[audit.dimension]
+
+    def contrasted(some: pl.DataFrame) -> pl.DataFrame:
+        return rectified(audit.marked, majority(some, outcomes), audit.dimension, reference).contrasts
+
+    frame = with_and_without(every, removed, contrasted)
     title = "Everyone else minus the reference group: judges, raters, corrected"
-    points = (*about, methods[0], apart("estimate", "difference (points)"), *methods[2:])
-    yield Tabled("corrected_contrasts", BESIDE, title, contrasted, points)
+    points = (word("sample"), *about, methods[0], apart("estimate", "difference (points)"), *methods[2:])
+    yield Tabled("corrected_contrasts", BESIDE, title, frame, points)

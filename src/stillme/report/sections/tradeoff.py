@@ -124,7 +124,7 @@ def _margins(id: str, caption: str, frame: pl.DataFrame, context: Context) -> Ta
         tally("Persons", "persons"),
         Column("Difference", _bounded, note="points, one-sided bounds"),
         Column("Margin", lambda row: Cell(signed(-row["margin"]), -row["margin"])),
-        probability("p", "p", _TOO_FEW),
+        probability("p", "p", FEW_PERSONS),
         Column("Result", _result, numeric=False),
     ]
     return table(id, caption, _in_order(frame, context), columns, frame)

@@ -12,7 +12,6 @@ from stillme.analysing.tables import Tabled, apart, around, number, plain, plain
 from stillme.analysis.agreement import PAIR, agreement, judge_pairs
 from stillme.analysis.humans import alignment, functioning, human_findings, majority
 from stillme.analysis.icc import of_ratings
-from stillme.analysis.modelled import model
 from stillme.analysis.participants import participants, table
 from stillme.analysis.raters import Quality, with_and_without
 from stillme.analysis.rectified import Rectified, rectified
@@ -81,9 +80,6 @@ def _raters(audit: Audit, ratings: pl.DataFrame, found: Quality) -> Iterator[Tab
     yield Tabled("reliability_by_group", RATERS, title, frame, plain(frame, audit.labels))
     frame = of_ratings(kept)
     yield Tabled("icc", RATERS, "Intraclass correlation of ratings (one-way)", frame, plain(frame, audit.labels))
-    titles = {"components": "Variance components of ratings", "tests": "Do raters see groups differently?"}
-    modelled = model(kept, audit.protocol, reader="rater", seed=audit.seed)
-    yield from plain_tables(modelled, RATERS, "rater_model", titles, audit.labels)
 
 
 def _beside(audit: Audit, ratings: pl.DataFrame, removed: Sequence[str]) -> Iterator[Tabled]:

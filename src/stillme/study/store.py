@@ -130,7 +130,8 @@ def upsert(connection: Connection, table: Table, row: dict[str, Any], keep: bool
 def added(connection: Connection, table: Table, row: dict[str, Any]) -> bool:
     """Adds a row unless one of its UNIQUE keys is taken; whether it was added."""
     made = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table).values(row)
-    return bool(connection.execute(made.on_conflict_do_nothing()).rowcount)
+    key = next(iter(table.primary_key))
+    return connection.execute(made.on_conflict_do_nothing().returning(key)).first() is not None
 
 
 class Lite:

@@ -1,0 +1,266 @@
+"""Answers: operations that a page sent, each taken once, checked against what was asked.
+
+An operation that is refused says why and changes nothing. Times are the server's: an operation that waited in a
+page's queue is dated back by as long as it says it waited, but never before the sitting's previous item was done,
+and from one item done to the next at least the minimum has to pass. So whoever was offline loses nothing, and
+nobody is quicker than the minimum, by claiming so or by opening everything at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from stillme.strict import Frozen
+from stillme.study import seats
+from stillme.study.bundle import COMMENT, LONGEST_COMMENT, Bundle
+from stillme.study.deal import Screen, allowed
+from stillme.study.people import RefusedError
+from stillme.study.seats import Sitting
+from stillme.study.store import upsert
+from stillme.study.tables import answer, opening, operation, sitting
+
+NO_NUL = r"^[^\x00]*$"  # no database keeps it
+MOST = 100  # operations of one request
+LATEST_REV = 2**53 - 1  # what a browser can count exactly
+LONGEST_AWAY = 24 * 3600 * 1000  # milliseconds
+
+
+class Operation(Frozen):
+    """One thing that a rater did. `rev` decides between values of a field; `age`: milliseconds in the queue."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{8,64}$")]
+    kind: Literal["open", "answer", "comment", "done", "away"]
+    item: Annotated[str, Field(max_length=64, pattern=NO_NUL)]
+    field: Annotated[str, Field(max_length=140, pattern=NO_NUL)] = ""
+    value: Annotated[str, Field(max_length=LONGEST_COMMENT, pattern=NO_NUL)] = ""
+    rev: Annotated[int, Field(ge=0, le=LATEST_REV)] = 0
+    ms: Annotated[int, Field(ge=0, le=LONGEST_AWAY)] | None = None
+    age: Annotated[int, Field(ge=0, le=LATEST_REV)] = 0
+
+
+class Operations(Frozen):
+    """What a page sends at once."""
+
+    operations: Annotated[tuple[Operation, ...], Field(min_length=1, max_length=MOST)]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of an operation: kept, or refused with a sentence and perhaps seconds to wait."""
+
+    id: str
+    refused: str = ""
+    wait: float | None = None
+
+    def plain(self) -> dict[str, Any]:
+        if not self.refused:
+            return {"id": self.id, "saved": True}
+        return {"id": self.id, "refused": self.refused, "wait": self.wait}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sitting is: the items that are done, of how many."""
+
+    done: frozenset[str]
+    of: int
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.done) == self.of
+
+
+def apply(
+    connection: Connection, bundle: Bundle, sat: Sitting, operations: Sequence[Operation], now: float
+) -> list[Result]:
+    """Takes operations in their order. All are committed with the connection, or none."""
+    taking = _Taking(connection, bundle, sat, _lock(connection, sat.id))
+    known = _known(connection, sat.id, [one.id for one in operations])
+    results = []
+    for one in operations:
+        if one.id not in known:
+            at = max(now - one.age / 1000, taking.clock)
+            refused, wait = taking.take(one, at)
+            if wait is not None:  # what may be tried again is no operation yet
+                results.append(Result(one.id, refused, wait))
+                continue
+            known[one.id] = refused
+            taking.log.append(_row(sat.id, one, refused, at, now))
+        results.append(Result(one.id, known[one.id]))
+    taking.close()
+    seats.renew(connection, sat.id, now)
+    return results
+
+
+def _lock(connection: Connection, sat: str) -> float:
+    """The sitting's clock; two requests of one person take turns."""
+    row = connection.execute(
+        select(sitting.c.clock, sitting.c.state).where(sitting.c.id == sat).with_for_update()
+    ).one()
+    if row.state == "complete":
+        raise RefusedError("This task is complete and cannot be changed any more.", "complete")
+    if row.state != "active":
+        raise RefusedError("Your place was given back, so nothing more can be saved.", "closed")
+    return float(row.clock)
+
+
+def _known(connection: Connection, sat: str, ids: list[str]) -> dict[str, str]:
+    """Operation -> why it was refused, of those that came before."""
+    rows = connection.execute(
+        select(operation.c.id, operation.c.sitting, operation.c.refused).where(operation.c.id.in_(ids))
+    )
+    strange = "This operation belongs to somebody else."
+    return {row.id: row.refused if row.sitting == sat else strange for row in rows}
+
+
+def _row(sat: str, one: Operation, refused: str, at: float, now: float) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "sitting": sat,
+        "kind": one.kind,
+        "item": one.item,
+        "field": one.field,
+        "value": one.value,
+        "rev": one.rev,
+        "ms": one.ms,
+        "refused": refused,
+        "at": at,
+        "received": now,
+    }
+
+
+def _newer(dialect: Any) -> Any:
+    """An answer in place of an older one; which is older, its `rev` says."""
+    made = dialect.insert(answer)
+    return made.on_conflict_do_update(
+        index_elements=["sitting", "item", "field"],
+        set_={name: made.excluded[name] for name in ("value", "rev", "ms", "at")},
+        where=answer.c.rev < made.excluded.rev,
+    )
+
+
+_NEWER = {"sqlite": _newer(sqlite), "postgresql": _newer(postgresql)}
+_LOGGED = operation.insert()
+
+
+class _Taking:
+    """The operations of one request: what they change is written together, answers before whatever counts them."""
+
+    def __init__(self, connection: Connection, bundle: Bundle, sat: Sitting, clock: float) -> None:
+        self.connection, self.bundle, self.sat = connection, bundle, sat
+        self.clock = self._began = clock
+        self.log: list[dict[str, Any]] = []
+        self._answers: list[dict[str, Any]] = []
+        self._allowed: dict[str, Mapping[str, frozenset[str]]] = {}
+
+    def take(self, one: Operation, at: float) -> tuple[str, float | None]:
+        """Why an operation is refused, and after how many seconds it may be tried again; empty: it is taken."""
+        number = self.sat.deal.number.get(one.item)
+        if number is None:
+            return "This task has no such item.", None
+        screen = self.sat.deal.screens[number - 1]
+        if one.kind == "open":
+            upsert(self.connection, opening, {"sitting": self.sat.id, "item": one.item, "opened": at}, keep=True)
+            return "", None
+        if one.kind == "away":
+            return self._away(one)
+        if one.kind == "done":
+            return self._done(screen, at)
+        return self._answered(screen, one, at)
+
+    def close(self) -> None:
+        self._flush()
+        if self.log:
+            self.connection.execute(_LOGGED, self.log)
+        if self.clock > self._began:
+            own = update(sitting).where(sitting.c.id == self.sat.id)
+            self.connection.execute(own.values(clock=self.clock))
+
+    def _flush(self) -> None:
+        if self._answers:
+            self.connection.execute(_NEWER[self.connection.dialect.name], self._answers)
+            self._answers = []
+
+    def _away(self, one: Operation) -> tuple[str, float | None]:
+        longer = sitting.c.away_seconds + (one.ms or 0) / 1000
+        own = update(sitting).where(sitting.c.id == self.sat.id)
+        self.connection.execute(own.values(away=sitting.c.away + 1, away_seconds=longer))
+        return "", None
+
+    def _answered(self, screen: Screen, one: Operation, at: float) -> tuple[str, float | None]:
+        field = COMMENT if one.kind == "comment" else one.field
+        if one.kind == "answer":
+            if screen.item not in self._allowed:
+                self._allowed[screen.item] = allowed(self.bundle, screen)
+            values = self._allowed[screen.item].get(field)
+            if values is None:
+                return "This item has no such question.", None
+            if one.value not in values:
+                return "This is not one of the answers to the question.", None
+        row = {"sitting": self.sat.id, "item": one.item, "field": field, "value": one.value, "rev": one.rev}
+        self._answers.append({**row, "ms": one.ms, "at": at})
+        return "", None
+
+    def _done(self, screen: Screen, at: float) -> tuple[str, float | None]:
+        self._flush()
+        here = (opening.c.sitting == self.sat.id, opening.c.item == screen.item)
+        row = self.connection.execute(select(opening.c.opened, opening.c.done).where(*here)).one_or_none()
+        if row is None:
+            return "This item was not opened yet.", None
+        if row.done is not None:
+            return "", None
+        if lacking := len(unanswered(self.bundle, screen, given(self.connection, self.sat.id, screen.item))):
+            said = "1 question is" if lacking == 1 else f"{lacking} questions are"
+            return f"{said} not answered yet.", None
+        if (left := self.bundle.minimum_seconds - (at - max(row.opened, self.clock))) > 0:
+            return f"Please look a little longer: {left:.0f} more seconds.", round(left, 3)
+        self.connection.execute(update(opening).where(*here).values(done=at))
+        self.clock = at
+        return "", None
+
+
+def given(connection: Connection, sat: str, item: str) -> dict[str, str]:
+    """Field -> value, of what was answered about an item."""
+    rows = connection.execute(
+        select(answer.c.field, answer.c.value).where(answer.c.sitting == sat, answer.c.item == item)
+    )
+    return {row.field: row.value for row in rows}
+
+
+def unanswered(bundle: Bundle, screen: Screen, values: Mapping[str, str]) -> list[str]:
+    """The fields of a screen that have no answer."""
+    return [field for field in allowed(bundle, screen) if field not in values]
+
+
+def progress(connection: Connection, sat: Sitting) -> Progress:
+    done = connection.scalars(
+        select(opening.c.item).where(opening.c.sitting == sat.id, opening.c.done.is_not(None))
+    ).all()
+    return Progress(frozenset(done), len(sat.deal.screens))
+
+
+def finish(connection: Connection, bundle: Bundle, sat: Sitting, now: float) -> None:
+    """Closes a sitting whose every item is done and answered, by our own count; else says what is missing."""
+    if connection.scalar(select(sitting.c.state).where(sitting.c.id == sat.id)) == "complete":
+        return
+    _lock(connection, sat.id)
+    found = progress(connection, sat)
+    if not found.is_complete:
+        left = found.of - len(found.done)
+        said = "1 item is" if left == 1 else f"{left} items are"
+        raise RefusedError(f"{said} not done yet. The numbers above show which.", "items")
+    expected = sum(len(allowed(bundle, screen)) for screen in sat.deal.screens)
+    kept = connection.scalar(
+        select(func.count()).select_from(answer).where(answer.c.sitting == sat.id, answer.c.field != COMMENT)
+    )
+    if kept != expected:
+        raise RefusedError(
+            f"{expected - (kept or 0)} answers are missing. Please go through the items again.", "items"
+        )
+    seats.complete(connection, sat.id, now)

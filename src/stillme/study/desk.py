@@ -1,0 +1,59 @@
+"""What the web side of a study holds: the bundle, the store, the keys, and how it is reached."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from sqlalchemy import Connection
+
+from stillme.study import seats
+from stillme.study.bundle import Bundle
+from stillme.study.keys import Keys
+from stillme.study.seats import Sitting
+from stillme.study.store import Store
+
+Entry = Literal["plain", "prolific", "signed"]
+MOST_KEPT = 512
+
+
+@dataclass(frozen=True)
+class Serving:
+    """How people get in: `plain` takes anybody who names themselves (pilots); `prolific` asks Prolific about the
+    submission; `signed` wants Prolific's signed launch. `public`: the address under which browsers reach us."""
+
+    entry: Entry = "plain"
+    public: str = ""
+    api: str = ""  # Prolific's, where it is not the usual one (rehearsals)
+    clock: Callable[[], float] = time.time
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.public.startswith("https://")
+
+
+@dataclass
+class Study:
+    """One study, being served."""
+
+    bundle: Bundle
+    folder: Path  # of the bundle
+    store: Store
+    keys: Keys
+    serving: Serving
+    _sittings: OrderedDict[str, Sitting] = field(default_factory=OrderedDict)
+
+    def now(self) -> float:
+        return self.serving.clock()
+
+    def dealt(self, connection: Connection, sitting: str) -> Sitting:
+        """The sitting; what was dealt never changes, so it is read once. Its `state` here may be old."""
+        if sitting not in self._sittings:
+            self._sittings[sitting] = seats.sit(connection, sitting)
+            if len(self._sittings) > MOST_KEPT:
+                self._sittings.popitem(last=False)
+        return self._sittings[sitting]

@@ -87,7 +87,8 @@ def _lite(engine: Engine) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":  # reads lock nobody out
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
 

@@ -77,7 +77,12 @@ class Progress:
 
 
 def apply(
-    connection: Connection, bundle: Bundle, sat: Sitting, operations: Sequence[Operation], now: float
+    connection: Connection,
+    bundle: Bundle,
+    sat: Sitting,
+    operations: Sequence[Operation],
+    now: float,
+    lease: float = seats.LEASE,
 ) -> list[Result]:
     """Takes operations in their order. All are committed with the connection, or none."""
     taking = _Taking(connection, bundle, sat, _lock(connection, sat.id))
@@ -94,7 +99,7 @@ def apply(
             taking.log.append(_row(sat.id, one, refused, at, now))
         results.append(Result(one.id, known[one.id]))
     taking.close()
-    seats.renew(connection, sat.id, now)
+    seats.renew(connection, sat.id, now, lease)
     return results
 
 

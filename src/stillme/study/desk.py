@@ -28,6 +28,7 @@ class Serving:
 
     entry: Entry = "plain"
     public: str = ""
+    lease: float = seats.LEASE  # seconds without a sign of life after which a seat is free
     api: str = ""  # Prolific's, where it is not the usual one (rehearsals)
     clock: Callable[[], float] = time.time
 

@@ -85,7 +85,9 @@ def code(connection: Connection, outcome: str) -> str:
     return str(found)
 
 
-def take(connection: Connection, bundle: Bundle, person: str, task: str, now: float) -> str:
+def take(
+    connection: Connection, bundle: Bundle, person: str, task: str, now: float, lease: float = LEASE
+) -> str:
     """Seats somebody at a task: the id of their sitting. Who has one keeps it; a task that is full is refused."""
     mine = connection.execute(
         select(sitting.c.id, sitting.c.task).where(sitting.c.participant == person)
@@ -93,7 +95,7 @@ def take(connection: Connection, bundle: Bundle, person: str, task: str, now: fl
     if mine is not None:
         if mine.task != task:
             raise RefusedError("You have chosen a task already, and everybody can do one.", "tasks")
-        resume(connection, mine.id, now)
+        resume(connection, mine.id, now, lease)
         return str(mine.id)
     slot = _free_slot(connection, task)
     made = new_id()
@@ -106,8 +108,8 @@ def take(connection: Connection, bundle: Bundle, person: str, task: str, now: fl
                 sitting.insert().values(**row, dealt=dealt, began=now, clock=now, away=0, away_seconds=0.0)
             )
     except IntegrityError:  # another tab was quicker
-        return take(connection, bundle, person, task, now)
-    _hold(connection, task, slot, made, now)
+        return take(connection, bundle, person, task, now, lease)
+    _hold(connection, task, slot, made, now + lease)
     return made
 
 
@@ -127,11 +129,11 @@ def _free_slot(connection: Connection, task: str) -> int:
     return int(found)
 
 
-def _hold(connection: Connection, task: str, slot: int, made: str, now: float) -> None:
+def _hold(connection: Connection, task: str, slot: int, made: str, until: float) -> None:
     held = connection.execute(
         update(seat)
         .where(seat.c.task == task, seat.c.slot == slot, seat.c.sitting.is_(None))
-        .values(sitting=made, lease=now + LEASE)
+        .values(sitting=made, lease=until)
     )
     if not held.rowcount:
         raise RefusedError(
@@ -139,7 +141,7 @@ def _hold(connection: Connection, task: str, slot: int, made: str, now: float) -
         )
 
 
-def resume(connection: Connection, sitting_id: str, now: float) -> None:
+def resume(connection: Connection, sitting_id: str, now: float, lease: float = LEASE) -> None:
     """Gives somebody who timed out a seat of the same task again, if one is free; else says so."""
     row = connection.execute(
         select(sitting.c.task, sitting.c.state, seat.c.sitting.label("seated"))
@@ -160,18 +162,18 @@ def resume(connection: Connection, sitting_id: str, now: float) -> None:
             " Please return your submission on Prolific, or write to us there.",
             "closed",
         ) from None
-    _hold(connection, row.task, slot, sitting_id, now)
+    _hold(connection, row.task, slot, sitting_id, now + lease)
     connection.execute(
         update(sitting).where(sitting.c.id == sitting_id).values(state="active", ended=None, slot=slot)
     )
 
 
-def renew(connection: Connection, sitting_id: str, now: float) -> None:
-    """A sign of life. Written at most once a minute: it only has to outlive the lease."""
+def renew(connection: Connection, sitting_id: str, now: float, lease: float = LEASE) -> None:
+    """A sign of life. Written once in a while: it only has to outlive the lease."""
     connection.execute(
         update(seat)
-        .where(seat.c.sitting == sitting_id, seat.c.lease.is_not(None), seat.c.lease < now + LEASE - 60)
-        .values(lease=now + LEASE)
+        .where(seat.c.sitting == sitting_id, seat.c.lease.is_not(None), seat.c.lease < now + lease * 0.9)
+        .values(lease=now + lease)
     )
 
 

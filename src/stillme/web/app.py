@@ -21,6 +21,8 @@ from stillme.web.sessions import LONGEST, Sessions
 
 WEB = Path(__file__).parent / "static"
 FOREVER = "private, max-age=31536000, immutable"  # for what is named by its content
+# What a picture is, by its first bytes
+TYPES = {b"\xff\xd8": "image/jpeg", b"\x89P": "image/png", b"RI": "image/webp", b"GI": "image/gif"}
 
 
 def make(
@@ -28,7 +30,7 @@ def make(
 ) -> Starlette:
     """`static`: name -> folder, served under /static/name/ to anybody."""
     folders = {"web": WEB, **(static or {})}
-    mounts = [Mount(f"/static/{name}", _Files(directory=folder)) for name, folder in folders.items()]
+    mounts = [Mount(f"/static/{name}", Files(directory=folder)) for name, folder in folders.items()]
     app = Starlette(
         routes=[Route("/enter", _enter), *routes, *mounts],
         middleware=[Middleware(Guard, sessions=sessions, hosts=hosts)],
@@ -38,7 +40,7 @@ def make(
     return app
 
 
-class _Files(StaticFiles):
+class Files(StaticFiles):
     def file_response(self, *args: object, **options: object) -> Response:
         answer = super().file_response(*args, **options)  # type: ignore[arg-type]
         answer.headers["Cache-Control"] = "no-cache"

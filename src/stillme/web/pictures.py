@@ -10,10 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from stillme.web.app import FOREVER
+from stillme.web.app import FOREVER, TYPES
 from stillme.web.thumbnails import SIDES, Thumbnails
 
-TYPES = {b"\xff\xd8": "image/jpeg", b"\x89P": "image/png", b"RI": "image/webp", b"GI": "image/gif"}
 _KEPT = {"Cache-Control": FOREVER}
 
 

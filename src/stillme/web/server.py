@@ -54,7 +54,7 @@ def run(app: Starlette, bound: socket.socket, host: str, greeting: Iterable[str]
         timeout_graceful_shutdown=3,
     )
     try:
-        for line in (*_warning(host), *greeting):
+        for line in (*warning(host), *greeting):
             say(line)
         uvicorn.Server(config).run(sockets=[bound])
     except KeyboardInterrupt:
@@ -63,7 +63,8 @@ def run(app: Starlette, bound: socket.socket, host: str, greeting: Iterable[str]
         bound.close()
 
 
-def _warning(host: str) -> Iterator[str]:
+def warning(host: str) -> Iterator[str]:
+    """What listening there means, where it means something."""
     if not is_loopback(host):
         yield (
             f"Listening on {host}: others on the network can reach this, and nothing is encrypted on its way,"

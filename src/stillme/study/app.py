@@ -1,0 +1,123 @@
+"""The study as a web app: its pages, what their scripts ask, pictures by hash, refusals as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+
+from stillme.errors import StillmeError
+from stillme.study import admin, items, pages
+from stillme.study.bundle import IMAGES
+from stillme.study.desk import Study
+from stillme.study.door import Door
+from stillme.study.flow import ElsewhereError
+from stillme.study.people import RefusedError
+from stillme.study.prolific import hooks
+from stillme.study.showing import render
+from stillme.web.app import FOREVER, TYPES, WEB, Files
+from stillme.web.guard import Hosts, dress
+from stillme.web.refusals import API, refuse
+
+STATIC = Path(__file__).parent / "static"
+NOT_SAVED = "The study's database did not answer, so this was not saved. Please try again in a moment."
+Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
+
+
+@asynccontextmanager
+async def _nothing(app: Starlette) -> AsyncIterator[None]:
+    yield
+
+
+def make_app(study: Study, hosts: Hosts | None = None, lifespan: Lifespan = _nothing) -> Starlette:
+    """`lifespan`: what happens beside the pages while they are served."""
+    app = Starlette(
+        routes=[
+            Route("/healthz", _health, methods=["GET"]),
+            Route("/images/{sha256}", _picture, methods=["GET"]),
+            *pages.routes(study),
+            *items.routes(study),
+            *admin.routes(study),
+            *hooks.routes(study),
+            Mount("/static/web", Files(directory=WEB)),
+            Mount("/static/study", Files(directory=STATIC)),
+        ],
+        middleware=[Middleware(Door, study=study, hosts=hosts or Hosts.of("127.0.0.1", study.serving.public))],
+        exception_handlers={
+            HTTPException: _refused,
+            ElsewhereError: _elsewhere,
+            RefusedError: _kindly,
+            DBAPIError: _unsaved,
+            StillmeError: _failed,
+            Exception: _crashed,
+        },
+        lifespan=lifespan,
+    )
+    app.state.study = study
+    return app
+
+
+async def _health(request: Request) -> Response:
+    """Whether the database answers, for whoever watches over the service."""
+    await request.app.state.study.store.read(lambda c: c.execute(text("SELECT 1")).scalar())
+    return PlainTextResponse("ok\n")
+
+
+def _picture(request: Request) -> Response:
+    """Only pictures of the bundle, to people who are in the study; a name is never a path."""
+    study: Study = request.app.state.study
+    sha256: str = request.path_params["sha256"]
+    if sha256 not in study.bundle.pictures:
+        raise HTTPException(404)
+    content = (study.folder / IMAGES / sha256).read_bytes()
+    kind = TYPES.get(content[:2], "application/octet-stream")
+    return Response(content, media_type=kind, headers={"Cache-Control": FOREVER})
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = error.detail if error.status_code not in (404, 405) else "There is no such page, or it is not yours."
+    answer = refuse(request, error.status_code, said)
+    for name, value in (error.headers or {}).items():
+        answer.headers[name] = value
+    return answer
+
+
+async def _elsewhere(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ElsewhereError)
+    if request.url.path.startswith(API):
+        return JSONResponse({"refused": "You are at another step of the study.", "page": error.path}, 409)
+    return RedirectResponse(error.path, 303)
+
+
+async def _kindly(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    if request.url.path.startswith(API):
+        return JSONResponse({"refused": error.sentence, "page": error.page, "wait": error.wait}, 409)
+    return render(request, "closed.html", status=409, sentence=error.sentence, page=error.page)
+
+
+async def _unsaved(request: Request, error: Exception) -> Response:
+    """A database that went away is no bug: nothing was saved, and the sender is told so."""
+    return refuse(request, 503, NOT_SAVED)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return refuse(request, 503, str(error))
+
+
+async def _crashed(request: Request, error: Exception) -> Response:
+    """Answered outside the door, so it puts the headers on itself."""
+    answer = refuse(request, 500, "Something went wrong inside the study. What was called saved is saved.")
+    dress(MutableHeaders(raw=answer.raw_headers))
+    return answer

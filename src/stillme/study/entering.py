@@ -1,0 +1,39 @@
+"""Who comes through the link: anybody who names themselves in a pilot, else whom Prolific vouches for."""
+
+from __future__ import annotations
+
+import re
+
+from sqlalchemy import Connection, select
+from starlette.requests import Request
+
+from stillme.study.desk import Study
+from stillme.study.people import Launch, RefusedError
+from stillme.study.tables import meta
+
+PARAMETERS = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+async def launched(request: Request) -> Launch:
+    """Who it is, checked as far as the entry mode asks for; a kind sentence if it cannot be told."""
+    study: Study = request.app.state.study
+    if study.serving.entry == "plain":
+        return plain(request.query_params.get("PROLIFIC_PID", ""), request.query_params.get("SESSION_ID", ""))
+    from stillme.study.prolific import launch
+
+    return await launch.launched(request.query_params, study)
+
+
+def plain(name: str, submission: str = "") -> Launch:
+    """A pilot's own name, or the ids of a link as they stand."""
+    if not _NAME.fullmatch(name) or (submission and not _NAME.fullmatch(submission)):
+        raise RefusedError(
+            "This link lacks your participant id, or it is not one. Please use the whole link.", "welcome"
+        )
+    return Launch(name, "pilot", submission or f"pilot-{name}")
+
+
+def is_paused(connection: Connection) -> bool:
+    """Whether coordinators let nobody new in at the moment."""
+    return connection.scalar(select(meta.c.value).where(meta.c.key == "paused")) == "yes"

@@ -39,8 +39,8 @@ ACTIONS = {"pause": "PAUSE", "start": "START", "stop": "STOP"}
 @dataclass(frozen=True)
 class Options:
     """What a coordinator decides. `public`: the study's address; `places`, `reward` (major units): instead of the
-    bundle's, e.g. for a pilot; `is_signed`: launches with Prolific's signature; `taskflow`: Prolific spreads people
-    over the tasks, one address a task."""
+    bundle's, e.g. for a pilot; `is_signed`: launches with Prolific's signature; `taskflow`: Prolific spreads
+    people over the tasks, one address a task."""
 
     public: str
     places: int | None = None
@@ -225,11 +225,17 @@ async def move(store: Store, client: Prolific, what: str, say: Say) -> None:
     say(f"The study {found.id} is {found.status.lower()} on Prolific.")
 
 
-async def set_places(store: Store, client: Prolific, bundle: Bundle, places: int, say: Say) -> None:
-    """More places, for example after a pilot. Prolific takes none away, and there are no more than seats."""
+async def set_places(
+    store: Store, client: Prolific, bundle: Bundle, places: int, say: Say, below_floor: bool = False
+) -> None:
+    """More places, for example after a pilot, whose pace the wage is checked with. Prolific takes none away, and
+    there are no more than seats."""
     study = await client.study(await store.read(marks.study))
     if not study.places <= places <= bundle.places:
         said = f"{places} places do not fit: Prolific has {study.places} now, the bundle {bundle.places} seats."
         raise InputError(said, "Places can only grow, up to the seats.")
+    earned = await store.read(lambda connection: wage.measured(connection, bundle, study.reward / 100))
+    say(f"{earned}.")
+    wage.guard(earned, below_floor)
     found = await client.update_study(study.id, {"total_available_places": places})
     say(f"The study {found.id} has {found.places} places now.")

@@ -107,6 +107,10 @@ _EXTRA_OF = {
     "ray": "ray",
     "fsspec": "stores",
     "s3fs": "stores",
+    "sqlalchemy": "study",
+    "argon2": "study",
+    "jwt": "study",
+    "psycopg": "postgres",
     "aiohttp": "hosted",
     "orjson": "hosted",
 }

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from stillme import __version__
+from stillme import __version__, studying
 from stillme.errors import StillmeError
 
 app = typer.Typer(
@@ -366,6 +366,9 @@ def editors_serve(
     from stillme.editors import serving
 
     serving.serve(config.load(file), row, host, port)
+
+
+app.add_typer(studying.app, name="study")
 
 
 def _run(

@@ -48,7 +48,7 @@ def make_app(study: Study, hosts: Hosts | None = None, lifespan: Lifespan = _not
             *pages.routes(study),
             *items.routes(study),
             *admin.routes(study),
-            *hooks.routes(study),
+            *_hooks(study),
             Mount("/static/web", Files(directory=WEB)),
             Mount("/static/study", Files(directory=STATIC)),
         ],
@@ -65,6 +65,13 @@ def make_app(study: Study, hosts: Hosts | None = None, lifespan: Lifespan = _not
     )
     app.state.study = study
     return app
+
+
+def _hooks(study: Study) -> list[Route]:
+    """Prolific's door, where it recruits."""
+    if study.launches is None or study.launches.client is None:
+        return []
+    return hooks.routes(study.store, study.launches.client, lambda: hooks.secret(study.data), study.now)
 
 
 async def _health(request: Request) -> Response:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from stillme.study import seats
 from stillme.study.bundle import Bundle
 from stillme.study.keys import Keys
+from stillme.study.prolific.launch import Door
 from stillme.study.seats import Sitting
 from stillme.study.store import Store
 
@@ -29,7 +30,6 @@ class Serving:
     entry: Entry = "plain"
     public: str = ""
     lease: float = seats.LEASE  # seconds without a sign of life after which a seat is free
-    api: str = ""  # Prolific's, where it is not the usual one (rehearsals)
     clock: Callable[[], float] = time.time
 
     @property
@@ -39,13 +39,16 @@ class Serving:
 
 @dataclass
 class Study:
-    """One study, being served."""
+    """One study, being served. `folder`: of the bundle; `data`: of the database and secrets; `launches`: who
+    checks people from Prolific, where they come from there."""
 
     bundle: Bundle
-    folder: Path  # of the bundle
+    folder: Path
+    data: Path
     store: Store
     keys: Keys
     serving: Serving
+    launches: Door | None = None
     _sittings: OrderedDict[str, Sitting] = field(default_factory=OrderedDict)
 
     def now(self) -> float:

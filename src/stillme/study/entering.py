@@ -20,9 +20,8 @@ async def launched(request: Request) -> Launch:
     study: Study = request.app.state.study
     if study.serving.entry == "plain":
         return plain(request.query_params.get("PROLIFIC_PID", ""), request.query_params.get("SESSION_ID", ""))
-    from stillme.study.prolific import launch
-
-    return await launch.launched(request.query_params, study)
+    assert study.launches is not None, "somebody has to check who comes from Prolific"
+    return await study.launches.launched(request.query_params)
 
 
 def plain(name: str, submission: str = "") -> Launch:

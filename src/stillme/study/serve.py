@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import uvicorn
+from sqlalchemy import func, select
 from starlette.applications import Starlette
 from uvicorn.supervisors import Multiprocess
 
@@ -26,7 +27,11 @@ from stillme.study import seats
 from stillme.study.app import make_app
 from stillme.study.desk import Entry, Serving, Study
 from stillme.study.keys import Keys
-from stillme.study.store import address, open_store, reachable, write_now
+from stillme.study.prolific import wage
+from stillme.study.prolific.client import connect
+from stillme.study.prolific.launch import Door
+from stillme.study.store import Store, address, open_store, reachable, write_now
+from stillme.study.tables import sitting
 from stillme.web import server
 from stillme.web.guard import Hosts
 from stillme.web.sessions import secret
@@ -49,7 +54,6 @@ class Options:
     port: int = 8422
     entry: Entry = "plain"
     public: str = ""
-    api: str = ""
     lease: float = seats.LEASE
     workers: int = 1
     proxied: bool = False  # behind a proxy on this machine, which says whose address it is
@@ -68,16 +72,24 @@ def data_folder(bundle: Path, given: Path | None = None) -> Path:
 def open_study(options: Options) -> Study:
     """The study, ready to be asked: its seats made, its database checked."""
     folder = Path(options.bundle)
-    serving = Serving(options.entry, options.public.rstrip("/"), options.lease, options.api)
-    store = open_store(address(options.database, Path(options.data)))
-    study = Study(bundles.read(folder), folder, store, Keys(secret(Path(options.data))), serving)
+    data = Path(options.data)
+    serving = Serving(options.entry, options.public.rstrip("/"), options.lease)
+    bundle, keys = bundles.read(folder), Keys(secret(data))
+    store = open_store(address(options.database, data))
     try:
         with reachable():
-            write_now(store.engine, lambda c: seats.attach(c, study.bundle, study.now()))
+            write_now(store.engine, lambda c: seats.attach(c, bundle, serving.clock()))
+        return Study(bundle, folder, data, store, keys, serving, _launches(serving, store))
     except StillmeError:
         store.close()
         raise
-    return study
+
+
+def _launches(serving: Serving, store: Store) -> Door | None:
+    """Who checks people from Prolific; in a pilot nobody does."""
+    if serving.entry == "plain":
+        return None
+    return Door(serving.entry, serving.public, store, connect(), serving.clock)
 
 
 def serve(options: Options, say: server.Say = print) -> None:
@@ -85,9 +97,12 @@ def serve(options: Options, say: server.Say = print) -> None:
     _check(options)
     with server.listen(options.host, options.port) as bound:
         study = open_study(options)
-        for line in _greeting(study, options, server.address(options.host, bound.getsockname()[1])):
-            say(line)
-        study.store.close()
+        try:
+            _check_wage(study, options, say)
+            for line in _greeting(study, options, server.address(options.host, bound.getsockname()[1])):
+                say(line)
+        finally:
+            study.store.close()
         with suppress(KeyboardInterrupt):
             _answer(options, bound)
     say("Stopped. Every answer that a page called saved is saved.")
@@ -99,7 +114,7 @@ def _answer(options: Options, bound: socket.socket) -> None:
         return
     os.environ[TOLD] = json.dumps(asdict(options))
     config = _config(options, "stillme.study.serve:worker")
-    Multiprocess(config, target=uvicorn.Server(config).run, sockets=[bound]).run()
+    Multiprocess(config, sockets=[bound]).run()
 
 
 def worker() -> Starlette:
@@ -137,6 +152,19 @@ def _check(options: Options) -> None:
         raise InputError(said, "Give --public https://….")
 
 
+def _check_wage(study: Study, options: Options, say: server.Say) -> None:
+    """A study that pays too little does not start; one that people are at work in goes on, with a warning."""
+    if options.entry == "plain":
+        return
+    with study.store.engine.connect() as connection:
+        paid = wage.measured(connection, study.bundle)
+        has_begun = connection.scalar(select(func.count()).select_from(sitting))
+    if has_begun and not paid.is_enough:
+        say(f"Warning: the study pays too little: {paid}. Think of a bonus for those who have finished.")
+    else:
+        wage.guard(paid, options.below_floor)
+
+
 def _greeting(study: Study, options: Options, where: str) -> Iterator[str]:
     base = options.public.rstrip("/") or where
     yield f"{study.bundle.title}: {len(study.bundle.tasks)} tasks, {study.bundle.places} places."
@@ -165,6 +193,8 @@ async def beside(study: Study) -> AsyncIterator[None]:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        if study.launches is not None and study.launches.client is not None:
+            await study.launches.client.close()
         study.store.close()
 
 
@@ -191,9 +221,10 @@ async def _retain(study: Study) -> None:
 
 
 async def _poll(study: Study) -> None:
-    from stillme.study.prolific import sync
+    from stillme.study.prolific.sync import sync
 
-    await sync.poll(study)
+    if study.launches is not None and study.launches.client is not None:
+        await sync(study.store, study.launches.client, study.now())
 
 
 def database(options: Options) -> str:

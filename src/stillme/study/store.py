@@ -8,6 +8,7 @@ threads. What is written is on the disk before anybody is told so.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -66,6 +67,9 @@ def connect(url: str) -> Engine:
     if given.get_backend_name() != "postgresql":
         said = f"The database {given.get_backend_name()} is not known."
         raise InputError(said, "Write sqlite:///FILE or postgresql://USER@HOST/NAME.")
+    if importlib.util.find_spec("psycopg") is None:
+        said = "PostgreSQL needs the package psycopg, which is not installed."
+        raise SurroundingsError(said, "Install it with: pip install 'stillme[postgres]'")
     return create_engine(
         given.set(drivername="postgresql+psycopg"), pool_size=THREADS, max_overflow=2, pool_pre_ping=True
     )

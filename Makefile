@@ -89,6 +89,7 @@ bench: $(DEV) $(EDITORS)
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m bench.sources
 	$(BIN)/python -m bench.statistics
+	$(BIN)/python -m bench.study
 
 chromium:
 	@tools/chromium

@@ -140,10 +140,10 @@ def potato(python: Path, folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def stillme(bundle: Path, folder: Path, database: str = "") -> Iterator[Server]:
-    """`stillme study serve` with everything that it does for raters, on a new database."""
+    """`stillme study serve` as it stands behind a proxy, on a new database."""
     folder.mkdir(parents=True)
     port = free_port()
-    serve = [sys.executable, "-m", "stillme", "study", "serve", str(bundle), "--entry", "plain"]
+    serve = [sys.executable, "-m", "stillme", "study", "serve", str(bundle), "--entry", "plain", "--proxied"]
     command = [*serve, "--port", str(port), "--data", str(folder / "data")]
     told = ["--database", database] if database else []
     with running([*command, *told], folder, {}, port, "/healthz") as server:

@@ -85,7 +85,7 @@ def apply(
     lease: float = seats.LEASE,
 ) -> list[Result]:
     """Takes operations in their order. All are committed with the connection, or none."""
-    taking = _Taking(connection, bundle, sat, _lock(connection, sat.id))
+    taking = _Taking(connection, bundle, sat, _lock(connection, sat.id, now, lease))
     known = _known(connection, sat.id, [one.id for one in operations])
     results = []
     for one in operations:
@@ -103,14 +103,16 @@ def apply(
     return results
 
 
-def _lock(connection: Connection, sat: str) -> float:
-    """The sitting's clock; two requests of one person take turns."""
+def _lock(connection: Connection, sat: str, now: float, lease: float = seats.LEASE) -> float:
+    """The sitting's clock; two requests of one person take turns. Who timed out goes on if a seat is free."""
     row = connection.execute(
         select(sitting.c.clock, sitting.c.state).where(sitting.c.id == sat).with_for_update()
     ).one()
     if row.state == "complete":
         raise RefusedError("This task is complete and cannot be changed any more.", "complete")
-    if row.state != "active":
+    if row.state == "timed_out":
+        seats.resume(connection, sat, now, lease)
+    elif row.state != "active":
         raise RefusedError("Your place was given back, so nothing more can be saved.", "closed")
     return float(row.clock)
 
@@ -254,7 +256,7 @@ def finish(connection: Connection, bundle: Bundle, sat: Sitting, now: float) -> 
     """Closes a sitting whose every item is done and answered, by our own count; else says what is missing."""
     if connection.scalar(select(sitting.c.state).where(sitting.c.id == sat.id)) == "complete":
         return
-    _lock(connection, sat.id)
+    _lock(connection, sat.id, now)
     found = progress(connection, sat)
     if not found.is_complete:
         left = found.of - len(found.done)

@@ -1,0 +1,39 @@
+"""The stage on which Prolific's side is tested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stillme.study import seats
+from stillme.study.fake.app import Options
+from stillme.study.fake.world import World
+from stillme.study.store import open_store, write_now
+from tests.study import bundles
+from tests.study.prolific.stage import TOKEN, Stage, listening
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+    """Makes a stage: `staged(database="", **of the bundle)`."""
+    with ExitStack() as ends:
+
+        def make(database: str = "", **changes: Any) -> Stage:
+            bundle = bundles.make(layout="pair", tutorial=0, **{"items": 2, **changes})[0]
+            store = open_store(database or f"sqlite:///{tmp_path / 'study.db'}")
+            ends.callback(store.close)
+            write_now(store.engine, lambda c: seats.attach(c, bundle, 0.0))
+            world, options = World(tmp_path / "fake.json", TOKEN), Options(log=[])
+            base = ends.enter_context(listening(world, options))
+            return Stage(bundle, store, world, options, base, tmp_path)
+
+        yield make
+
+
+@pytest.fixture
+def stage(staged: Callable[..., Stage]) -> Stage:
+    return staged()

@@ -1,4 +1,4 @@
-"""The words for an export: what its files and columns are, what each question asked, how a missing answer is coded.
+"""The words for an export: what its files and columns are, what each question asked, how gaps are coded.
 
 Made from the bundle and from the columns named here, which are also what the files are written with: a column that
 is not described cannot be exported. Knows nothing of any answer.
@@ -136,7 +136,8 @@ COMMENTS = Sheet(
 
 OPERATIONS = Sheet(
     "operations",
-    "Every operation that a page sent, refused ones included, in the order of arrival. Comments without their text.",
+    "Every operation that a page sent, refused ones included, in the order of arrival. Comments without their"
+    " text.",
     _columns(
         _RATER,
         ("kind", "text", "open, answer, comment, done or away"),

@@ -126,6 +126,12 @@ def raters(connection: Connection, bundle: Bundle, keys: Keys) -> list[Quality]:
     return [_judged(bundle, one) for one in _found(connection, bundle, keys, given)]
 
 
+def judged(bundle: Bundle, keys: Keys, row: Any, given: Sequence[Given], alike: int) -> Quality:
+    """One rater, from rows that were read already: an export sees one sitting at a time. `row`: the sitting's,
+    with the participant's `excluded` and `excluded_by`."""
+    return _judged(bundle, _measured(bundle, keys, row, given, alike))
+
+
 def answered(connection: Connection) -> Mapping[str, Sequence[Given]]:
     """Sitting -> what was answered there, checks included, comments not."""
     found: defaultdict[str, list[Given]] = defaultdict(list)

@@ -14,22 +14,28 @@ from stillme.study.fake.app import Options
 from stillme.study.fake.world import World
 from stillme.study.store import open_store, write_now
 from tests.study import bundles
-from tests.study.prolific.stage import TOKEN, Stage, listening
+from tests.study.prolific.stage import TOKEN, Stage, Switch, listening
+
+
+@pytest.fixture(scope="session")
+def switch() -> Iterator[Switch]:
+    made = Switch()
+    with listening(made, lifespan="off") as made.base:
+        yield made
 
 
 @pytest.fixture
-def staged(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+def staged(tmp_path: Path, switch: Switch) -> Iterator[Callable[..., Stage]]:
     """Makes a stage: `staged(database="", **of the bundle)`."""
     with ExitStack() as ends:
 
         def make(database: str = "", **changes: Any) -> Stage:
-            bundle = bundles.make(layout="pair", tutorial=0, **{"items": 2, **changes})[0]
+            bundle = bundles.make(layout="pair", tutorial=0, side=16, **{"items": 2, **changes})[0]
             store = open_store(database or f"sqlite:///{tmp_path / 'study.db'}")
             ends.callback(store.close)
             write_now(store.engine, lambda c: seats.attach(c, bundle, 0.0))
             world, options = World(tmp_path / "fake.json", TOKEN), Options(log=[])
-            base = ends.enter_context(listening(world, options))
-            return Stage(bundle, store, world, options, base, tmp_path)
+            return Stage(bundle, store, world, options, switch.show(world, options), tmp_path)
 
         yield make
 

@@ -15,6 +15,8 @@ from uuid import uuid4
 
 import uvicorn
 from sqlalchemy import Connection, select
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stillme.remote import Limits
 from stillme.study import answers, people, seats
@@ -42,11 +44,10 @@ one_key = lru_cache(make_key)  # a key takes a while to make
 
 
 @contextmanager
-def listening(world: World, options: Options) -> Iterator[str]:
-    """The fake, from a thread; its address."""
-    world.key = world.key or one_key()
+def listening(app: ASGIApp, lifespan: Any = "on") -> Iterator[str]:
+    """An app that listens, from a thread; its address."""
     bound = listen("127.0.0.1", 0)
-    config = uvicorn.Config(Fake(world, options).app(), log_level="warning", access_log=False)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan=lifespan)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
@@ -56,6 +57,23 @@ def listening(world: World, options: Options) -> Iterator[str]:
         server.should_exit = True
         thread.join()
         bound.close()
+
+
+class Switch:
+    """A server that is started once; every test puts its own fake behind it. Webhooks are not delivered by it."""
+
+    def __init__(self) -> None:
+        self.app: Starlette | None = None
+        self.base = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self.app is not None
+        await self.app(scope, receive, send)
+
+    def show(self, world: World, options: Options) -> str:
+        world.key = world.key or one_key()
+        self.app = Fake(world, options).app()
+        return self.base
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from stillme.study import seats
 from stillme.study.fake.app import Options
 from stillme.study.fake.world import World
 from stillme.study.store import open_store, write_now
-from tests.study import bundles
-from tests.study.prolific.stage import TOKEN, Stage, Switch, listening
+from tests.study.prolific.stage import TOKEN, Stage, Switch, listening, small
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +29,7 @@ def staged(tmp_path: Path, switch: Switch) -> Iterator[Callable[..., Stage]]:
     with ExitStack() as ends:
 
         def make(database: str = "", **changes: Any) -> Stage:
-            bundle = bundles.make(layout="pair", tutorial=0, side=16, **{"items": 2, **changes})[0]
+            bundle = small(**changes)
             store = open_store(database or f"sqlite:///{tmp_path / 'study.db'}")
             ends.callback(store.close)
             write_now(store.engine, lambda c: seats.attach(c, bundle, 0.0))

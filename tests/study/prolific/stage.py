@@ -34,6 +34,7 @@ from stillme.study.prolific.publish import publish
 from stillme.study.store import Store, write_now
 from stillme.study.tables import bonus, payment, seat, sitting
 from stillme.web.server import listen
+from tests.study import bundles
 
 KEYS = Keys(b"k" * 32)
 TOKEN = "a-token-of-a-rehearsal"
@@ -41,6 +42,11 @@ LIMITS = Limits(timeout_s=10, deadline_s=20, attempts=4, backoff_s=0.01, concurr
 PUBLIC = "https://study.example.org"
 T = TypeVar("T")
 one_key = lru_cache(make_key)  # a key takes a while to make
+
+
+def small(**changes: Any) -> Bundle:
+    """The bundle of most tests; the same every time."""
+    return bundles.make(layout="pair", tutorial=0, side=16, **{"items": 2, **changes})[0]
 
 
 @contextmanager

@@ -30,6 +30,10 @@ class Keys:
         """The name of a rater outside of the database."""
         return "r" + self._digest("pseudonym", participant)[:12]
 
+    def queue(self, sitting: str) -> str:
+        """The name under which a browser keeps what this sitting has not sent yet."""
+        return self._digest("queue", sitting)[:16]
+
     def token_hash(self, token: str) -> str:
         """What is kept of a session: who reads the database cannot be anybody."""
         return self._digest("session", token)

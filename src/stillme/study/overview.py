@@ -173,16 +173,16 @@ def cost(connection: Connection, bundle: Bundle) -> Cost:
         connection.scalar(select(func.count()).select_from(sitting).where(sitting.c.state == "complete")) or 0
     )
     rows = connection.execute(
-        select(payment.c.state, func.sum(bonus.c.amount))
+        select(payment.c.state, func.sum(bonus.c.amount).label("amount"))
         .join(bonus, bonus.c.payment == payment.c.id)
         .group_by(payment.c.state)
-    ).tuples()
+    )
     pay = bundle.settings.pay
     return Cost(
         currency=pay.currency,
         complete=complete,
         rewards=complete * pay.reward,
-        bonuses={state: int(amount) / 100 for state, amount in rows},
+        bonuses={row.state: int(row.amount) / 100 for row in rows},
     )
 
 

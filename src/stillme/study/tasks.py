@@ -9,8 +9,8 @@ from stillme.study.bundle import Bundle, Task
 from stillme.study.seats import Card
 
 AWAY = (
-    "You were away for a long time, so your place was opened to others. It is still free: you can take it again and"
-    " go on where you stopped. Your answers are kept."
+    "You were away for a long time, so your place was opened to others. It is still free: you can take it"
+    " again and go on where you stopped. Your answers are kept."
 )
 GONE = (
     "You were away for a long time, and your place was given to somebody else. Your answers are kept. Please"

@@ -5,6 +5,7 @@ Takes rows of the database that were read together; whose they are it knows by p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -54,21 +55,22 @@ class Sat:
         if not self._opened and not self._answers:
             return
         asked: list[tuple[float, int, int, Row]] = []
+        last = self._last()
         for number, screen in enumerate(self._deal.screens, start=1):
-            last = self._last(screen.item)
             for place, (field, output, question) in enumerate(questions(self._bundle, screen)):
                 if field != CHECK:
                     found = self._answers.get((screen.item, field))
-                    when = last if found is None else found.at
+                    when = last.get(screen.item, math.inf) if found is None else found.at
                     row = self._rating(screen, number, output, question.id, found)
                     asked.append((when, number, place, row))
         yield from (row for *_, row in sorted(asked, key=lambda one: one[:3]))
 
-    def _last(self, item: str) -> float:
-        """When an item was last answered, else opened, else never."""
-        times: list[float] = [one.at for (of, _), one in self._answers.items() if of == item]
-        opened: list[float] = [self._opened[item].opened] if item in self._opened else []
-        return max(times or opened or [float("inf")])
+    def _last(self) -> Mapping[str, float]:
+        """Item -> when it was last answered, else opened."""
+        times = {item: float(one.opened) for item, one in self._opened.items()}
+        for (item, _), one in self._answers.items():
+            times[item] = max(one.at, times.get(item, one.at))
+        return times
 
     def _rating(self, screen: Screen, number: int, output: str, question: str, found: Any) -> Row:
         opened = self._opened.get(screen.item)

@@ -22,7 +22,7 @@ from stillme.records import Status
 
 WORDS = ("trial", "editor", "person", "prompt", "status", "last_status", "code", "race", "gender", "age")
 PROMPTS = ("O-01", "O-05", "V-02", "V-03", "V-06")
-SEEDS = 300  # a family error of 5 % passes 5 of 100 seeds more often than every third time; 300 say more
+SEEDS = 120
 
 
 def edit(person: str, status: Status, prompt: str = "O-01", **more: str) -> dict[str, str]:

@@ -22,7 +22,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stillme.errors import StillmeError, SurroundingsError, disk
+from stillme.errors import InputError, StillmeError, SurroundingsError, disk
+from stillme.remote import is_loopback
 from stillme.study.prolific import marks
 from stillme.study.prolific.client import ID, Prolific, ProlificError, Submission
 from stillme.study.prolific.sync import note
@@ -168,6 +169,9 @@ def routes(
 
 async def subscribe(store: Store, client: Prolific, folder: Path, public: str, workspace: str, say: Say) -> None:
     """Has Prolific tell us of changes: secret, subscription, confirmation. Each may have been done before."""
+    if not public.startswith("https://") and not is_loopback(public):
+        said = "Prolific only tells an address with https."
+        raise InputError(said, "Publish the study first, or give --public https://….")
     workspace = workspace or await only_workspace(client)
     target = public.rstrip("/") + PATH
     if not secret(folder):

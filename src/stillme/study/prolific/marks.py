@@ -9,7 +9,7 @@ from stillme.study.store import upsert
 from stillme.study.tables import meta
 
 PREFIX = "prolific:"
-STUDY, NAME, WORKSPACE = "study", "name", "workspace"
+STUDY, NAME, WORKSPACE, PUBLIC = "study", "name", "workspace", "public"
 
 
 def get(connection: Connection, name: str) -> str:

@@ -92,7 +92,7 @@ async def publish(store: Store, client: Prolific, bundle: Bundle, options: Optio
     elif found.status == DRAFT:
         found = await client.update_study(found.id, fields)
         say(f"The draft {found.id} was there already; it is as you say now.")
-    await store.write(lambda connection: marks.put(connection, marks.STUDY, found.id))
+    await store.write(lambda connection: _remember(connection, found, options))
     return await _released(client, found, options.go, say)
 
 
@@ -150,6 +150,11 @@ def _name(connection: Connection, bundle: Bundle) -> str:
     fresh = f"stillme {bundle.name} {bundle.hash[:8]} {secrets.token_hex(4)}"
     marks.put(connection, marks.NAME, fresh, keep=True)
     return marks.get(connection, marks.NAME)
+
+
+def _remember(connection: Connection, found: Study, options: Options) -> None:
+    marks.put(connection, marks.STUDY, found.id)
+    marks.put(connection, marks.PUBLIC, options.public.rstrip("/"))
 
 
 async def _found(store: Store, client: Prolific, name: str) -> Study | None:

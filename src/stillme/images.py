@@ -129,6 +129,14 @@ def enlarged(content: bytes, side: int, method: str) -> bytes:
     return buffer.getvalue()
 
 
+def fitted(content: bytes, side: int) -> Pixels:
+    """The whole picture as a viewer would show it, its longer side brought to `side`; never cropped or distorted."""
+    image = _shown(content)
+    scale = side / max(image.size)
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    return np.asarray(image if size == image.size else image.resize(size, Image.Resampling.LANCZOS))
+
+
 def pixels(content: bytes) -> Pixels:
     """The picture as a viewer would show it: its first frame, upright, over white, as 8-bit sRGB."""
     return np.asarray(_shown(content))

@@ -40,9 +40,12 @@ from stillme.protocol.schema import (
     Prompt,
     Prompts,
     Pronouns,
+    Question,
     Questionnaire,
     Rubrics,
+    StudyPresets,
     StudyRules,
+    StudyTexts,
     Winobias,
 )
 from stillme.strict import Document, Path_, read_text, unknown
@@ -59,6 +62,7 @@ _MODELS: dict[str, type[BaseModel]] = {
 }
 _OPTIONAL: dict[str, type[BaseModel]] = {"measures.yaml": Instruments, "portraits.yaml": Portraits}
 _OPTIONAL |= {"mitigation.yaml": Mitigation, "calibration.yaml": Calibration, "analysis.yaml": Declared}
+_OPTIONAL |= {"study_texts.yaml": StudyTexts, "study_presets.yaml": StudyPresets}
 _TEMPLATES = ("templates/judge_structure.txt", "templates/feature_extraction.txt")
 
 
@@ -83,6 +87,8 @@ class Protocol:
     mitigation: Mitigation | None = None
     calibration: Calibration | None = None
     analysis: Declared = field(default_factory=Declared)
+    study_texts: StudyTexts | None = None
+    study_presets: StudyPresets | None = None
 
     @property
     def name(self) -> str:
@@ -111,6 +117,11 @@ class Protocol:
     def axes_of(self, prompt: str) -> tuple[str, ...]:
         """The axes that a judge is asked about for a prompt, in the rubric's order."""
         return tuple(a.id for a in self.rubrics.axes if a.only_prompts is None or prompt in a.only_prompts)
+
+    def asked(self, questionnaire: str) -> tuple[Question, ...]:
+        """The questions of a questionnaire, its own or those that it takes from another."""
+        sheet = self.questionnaires[questionnaire]
+        return sheet.questions or self.questionnaires[sheet.questions_from or ""].questions
 
     def expected(self, kind: Kind) -> dict[str, Expected]:
         """What is true of a calibration pair on every axis that judges are asked about."""
@@ -227,6 +238,7 @@ def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fa
         _check_mitigation,
         _check_calibration,
         _check_analysis,
+        _check_studies,
     )
     found = [finding for check in checks for finding in check(protocol)]
     files = {str(d.data.get("id")): name for name, d in documents.items() if name.startswith("questionnaires/")}
@@ -363,6 +375,25 @@ def _check_questionnaires(protocol: Protocol) -> Iterator[_Finding]:
         for index, question in enumerate(sheet.questions):
             if question.axis and question.axis not in protocol.axes:
                 yield sheet.id, ("questions", index, "axis"), unknown(question.axis, "axis", protocol.axes)
+
+
+def _check_studies(protocol: Protocol) -> Iterator[_Finding]:
+    if protocol.study_presets is None:
+        return
+    file, sheets = "study_presets.yaml", protocol.questionnaires
+    whole = {name for name, sheet in sheets.items() if sheet.questions or sheet.questions_from in sheets}
+    for index, preset in enumerate(protocol.study_presets.presets):
+        if preset.questionnaire not in sheets:
+            said = unknown(preset.questionnaire, "questionnaire", sheets)
+            yield file, ("presets", index, "questionnaire"), said
+    for index, lesson in enumerate(protocol.study_presets.lessons):
+        if lesson.prompt not in protocol.prompt:
+            yield file, ("lessons", index, "prompt"), unknown(lesson.prompt, "prompt", protocol.prompt)
+        for word in lesson.questionnaires:
+            if word not in sheets:
+                yield file, ("lessons", index, "questionnaires"), unknown(word, "questionnaire", sheets)
+            elif word in whole and lesson.question not in {one.id for one in protocol.asked(word)}:
+                yield file, ("lessons", index, "question"), f"'{lesson.question}' is not asked by '{word}'"
 
 
 def _check_measures(protocol: Protocol) -> Iterator[_Finding]:

@@ -403,6 +403,7 @@ class Wording(Frozen):
     version: str
     text: Text
     options: dict[int, tuple[str, str]]
+    guidelines: tuple[str, ...] = ()
 
 
 class Questionnaire(Frozen):
@@ -487,6 +488,111 @@ class StudyRules(Frozen):
     devices: Devices
     reliability: dict[Word, float]
     comment_box: Text
+
+
+STUDY_PLACES = frozenset(
+    {"title", "items", "outputs", "minutes", "pay", "bonus", "bonus_share", "checks", "seconds"}
+    | {"age", "retention", "contact", "ethics"}
+)
+_PLACE = re.compile(r"\{([^{}]*)\}")
+
+
+class StudySection(Frozen):
+    """A part of what raters read; `presets`: only in studies of these, else in all.
+
+    Words in braces are filled in when a study is built; a paragraph or point whose word is empty is left out.
+    """
+
+    title: Text
+    paragraphs: tuple[Text, ...] = ()
+    points: tuple[Text, ...] = ()
+    presets: tuple[Name, ...] = ()
+
+    @model_validator(mode="after")
+    def _knows_its_places(self) -> StudySection:
+        for text in (self.title, *self.paragraphs, *self.points):
+            if strange := set(_PLACE.findall(text)) - STUDY_PLACES:
+                raise ValueError(f"{{{min(strange)}}} is not filled in; known: {', '.join(sorted(STUDY_PLACES))}")
+        return self
+
+
+class StudyTexts(Frozen):
+    """study_texts.yaml: what raters read before, and after, they rate."""
+
+    guide: tuple[StudySection, ...] = Field(min_length=1)
+    questions: Text  # the heading of the guide's list of questions
+    consent: tuple[StudySection, ...] = Field(min_length=1)
+    statements: tuple[Text, ...] = Field(min_length=1)
+    debrief: tuple[StudySection, ...] = Field(min_length=1)
+    contact: Text  # where nobody else is named
+
+
+class StudyBox(Frozen):
+    """The size of pictures: the longer side of all of them, between these, and the quality of their JPEG."""
+
+    least: int = Field(ge=64)
+    most: int = Field(le=4096)
+    quality: int = Field(ge=50, le=100)
+
+
+class StudyPreset(Frozen):
+    """A study: which questionnaire is asked about which outputs of a run, and how many people are asked.
+
+    title: what raters are told that it is. arms: one output of an item each. estimated_minutes: of a task; else as
+    the questionnaire says. reward: by default what the hourly floor asks for. prompt: what is shown instead of the
+    prompt's own text. guidelines: added to those of every question.
+    """
+
+    id: Name
+    label: Text
+    title: Text
+    questionnaire: Name
+    experiment: Word
+    arms: tuple[Word, ...] = Field(min_length=1, max_length=2)
+    tasks: int = Field(gt=0)
+    items_per_task: int = Field(gt=0)
+    raters: int = Field(gt=0)
+    minimum_seconds_item: float = Field(ge=0)
+    estimated_minutes: tuple[int, int] | None = None
+    reward: float | None = Field(default=None, ge=0)
+    prompt: Text | None = None
+    guidelines: tuple[Text, ...] = ()
+
+
+class LessonPicture(Frozen):
+    """How an invented head is shown: how much of the edit was made, by how much L* skin moved, which version."""
+
+    strength: float = Field(default=1, ge=0, le=1)
+    delta_l: float = Field(default=0, ge=-50, le=50)
+    variant: Word = "base"
+    blank: bool = False
+
+
+class Lesson(Frozen):
+    """A tutorial example on an invented head. `beside`: the second output, on the right. Answers have one truth.
+
+    understanding: the example that shows whether somebody has understood the task.
+    """
+
+    questionnaires: tuple[Name, ...] = Field(min_length=1)
+    head: Name
+    prompt: Name
+    occupation: str = ""
+    shows: LessonPicture
+    beside: LessonPicture | None = None
+    question: Word
+    expected: tuple[str, ...] = Field(min_length=1)
+    if_expected: Text
+    if_other: Text
+    understanding: bool = False
+
+
+class StudyPresets(Frozen):
+    """study_presets.yaml: the studies that can be built, and their tutorials."""
+
+    box: StudyBox
+    presets: tuple[StudyPreset, ...] = Field(min_length=1)
+    lessons: tuple[Lesson, ...] = ()
 
 
 class Preset(Frozen):

@@ -93,12 +93,18 @@ class Task(Frozen):
 
 
 class Example(Frozen):
-    """A tutorial example: one question about one pair of pictures, with what is said to either answer."""
+    """A tutorial example: one question about one pair of pictures, with what is said to either answer.
+
+    `second`: where a screen shows two outputs, the one on the right; `output` is then on the left. `understanding`:
+    whether it is the one that shows if somebody has understood the task.
+    """
 
     prompt: str
     occupation: str = ""
     source: Picture
     output: Picture
+    second: Picture | None = None
+    understanding: bool = False
     question: Id
     expected: tuple[Id, ...] = Field(min_length=1)
     if_expected: str
@@ -198,8 +204,8 @@ class Bundle(Frozen):
     def pictures(self) -> Mapping[str, Picture]:
         """Hash -> picture: all that the server may show."""
         shown = (picture for item in self.items for picture in (item.source, *(o.image for o in item.outputs)))
-        taught = (picture for example in self.tutorial for picture in (example.source, example.output))
-        return {picture.sha256: picture for picture in (*shown, *taught)}
+        taught = (one for example in self.tutorial for one in (example.source, example.output, example.second))
+        return {picture.sha256: picture for picture in (*shown, *taught) if picture is not None}
 
     @property
     def is_each(self) -> bool:

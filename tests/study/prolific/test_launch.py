@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from stillme.study.fake import signing
 from stillme.study.fake.app import Fault
 from stillme.study.people import Launch, RefusedError
+from stillme.study.prolific import launch
 from stillme.study.prolific.client import Prolific
 from stillme.study.prolific.launch import PAUSE, Door, Keyring
 from tests.study.prolific.stage import PUBLIC, Stage
@@ -195,3 +197,14 @@ def test_a_new_key_is_found_and_unknown_ones_are_not_asked_for_all_the_time(stag
 
     stage.run(inner)
     assert found
+
+
+def test_nobody_waits_long_for_a_prolific_that_is_silent(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(self: Prolific, submission: str) -> None:
+        await asyncio.sleep(3600)
+
+    asked = query(stage, someone(stage))
+    monkeypatch.setattr(Prolific, "submission", silent)
+    monkeypatch.setattr(launch, "PATIENCE", 0.05)
+    with pytest.raises(RefusedError, match="try again in a minute"):
+        enter(stage, "prolific", asked)

@@ -24,7 +24,7 @@ SITE = "https://app.prolific.com"
 JWKS = "/.well-known/study/jwks.json"
 PAGE = 100  # submissions or studies of one answer
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-LIMITS = Limits(timeout_s=30, deadline_s=150, attempts=6, backoff_s=1.0, concurrency=4)
+LIMITS = Limits(timeout_s=30, deadline_s=150, attempts=6, backoff_s=1.0, concurrency=16)
 # Submissions whose place is taken, and those whose person may enter.
 LIVE = frozenset({"RESERVED", "ACTIVE"})
 AWAITING, APPROVED, REJECTED = "AWAITING REVIEW", "APPROVED", "REJECTED"

@@ -6,6 +6,7 @@ effect, so one whose handling failed comes again and is handled then.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -33,6 +34,7 @@ from stillme.study.tables import hook
 PATH = "/webhooks/prolific"
 EVENT = "submission.status.change"
 FRESH = 300.0  # seconds
+PATIENCE = 12.0  # seconds for which a delivery is kept waiting
 LARGEST = 64 * 1024  # bytes
 LONGEST_EVENT = 128  # characters
 SECRET = "webhook-secret"  # the file in the study's folder
@@ -114,7 +116,10 @@ async def handle(
     found = None
     if submission:
         try:
-            found = await client.submission(submission)
+            async with asyncio.timeout(PATIENCE):
+                found = await client.submission(submission)
+        except TimeoutError:
+            return 503, "try again"
         except ProlificError as error:
             if error.status_code != 404:
                 return 503, "try again"

@@ -5,6 +5,7 @@ A launch that does not hold is refused with a sentence for the person; why exact
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ TOKEN = "prolific_token"
 LONGEST_TOKEN = 8_192  # characters
 FRESH = 24 * 3600.0  # seconds for which Prolific's keys are kept
 PAUSE = 60.0  # seconds between two looks for a key that is not known
+PATIENCE = 12.0  # seconds that somebody who comes in waits for Prolific
 LEEWAY = 30  # seconds by which clocks may differ
 
 BROKEN = "This link is not complete. Please open the study again from its page on Prolific."
@@ -83,11 +85,12 @@ class Door:
         assert self.client is not None, "nobody can be checked without a client"
         await self._check_study(claimed)
         try:
-            if self.entry == "signed":
-                await self._check_signature(claimed, query.get(TOKEN, ""))
-            else:
-                await self._check_submission(claimed)
-        except ProlificError:
+            async with asyncio.timeout(PATIENCE):
+                if self.entry == "signed":
+                    await self._check_signature(claimed, query.get(TOKEN, ""))
+                else:
+                    await self._check_submission(claimed)
+        except (ProlificError, TimeoutError):
             raise RefusedError(SILENT, "closed", PAUSE) from None
         return claimed
 

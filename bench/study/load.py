@@ -3,8 +3,8 @@
     python -m bench.study.load JSON
 
 One participant enters, then loads a page and saves its answers for every item, and leaves; another follows. The
-loop is closed: nobody asks before the last answer is there. It has a process and a core of its own, and says in one
-line of JSON what it saw and what the server's processes took meanwhile.
+loop is closed: nobody asks before the last answer is there. It has a process and a core of its own, and says in
+one line of JSON what it saw and what the server's processes took meanwhile.
 """
 
 from __future__ import annotations

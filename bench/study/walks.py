@@ -23,7 +23,9 @@ from bench.study.pictures import ITEMS, POINTS, name
 
 ENTER, LOAD, SAVE, LEAVE = "enter", "load", "save", "leave"
 FOLLOWED = (301, 302, 303, 307, 308)
-MOST_STEPS = 60  # before the first item
+MOST_STEPS = 60  # before the first item, and after the last
+ITEM, TOKEN = re.compile(r'data-item="([^"]+)"'), re.compile(r'data-token="([^"]+)"')
+FIELD = re.compile(r'<input[^>]*type="radio"[^>]*name="([^"]+)"')
 Record = Callable[[str, float, int], None]
 
 
@@ -198,11 +200,23 @@ class Ours:
         await self._send(SAVE, [_operation("open", self._item), *self._answers(), _operation("done", self._item)])
 
     async def leave(self) -> None:
+        """Finishes the task and reads the last pages, up to the code."""
         path, text = await self._ask.go(LEAVE, "GET", f"/items/{ITEMS}")
-        _expect(bool(text), "stillme: no last page")
+        for step in range(MOST_STEPS):
+            if path == "/complete":
+                return
+            form = _onward(path, forms(text))
+            path, text = await self._ask.go(
+                LEAVE, "POST", form.action or path, data=form.filled(step), headers=self._headers
+            )
+        raise StoppedError(f"never done, at {path}")
 
     def _read(self, text: str) -> None:
-        raise NotImplementedError
+        item, token = ITEM.search(text), TOKEN.search(text)
+        self._fields = list(dict.fromkeys(FIELD.findall(text)))
+        if item is None or token is None or len(self._fields) != len(FIELDS):
+            raise StoppedError("stillme: a page without an item, a token or ten questions")
+        self._item, self._token = item.group(1), token.group(1)
 
     def _answers(self) -> list[dict[str, Any]]:
         return [_operation("answer", self._item, field, random.choice(POINTS)) for field in self._fields]

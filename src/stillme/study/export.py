@@ -25,6 +25,7 @@ from stillme.errors import InputError, disk
 from stillme.study import codebook, quality, rows
 from stillme.study.bundle import Bundle
 from stillme.study.codebook import CHECKS, COMMENTS, EXCLUSIONS, OPERATIONS, PARTICIPANTS, RATINGS, REVIEW, Sheet
+from stillme.study.erase import GONE
 from stillme.study.keys import Keys
 from stillme.study.sheets import Form, Writer, writing
 from stillme.study.store import PATIENCE, reachable
@@ -32,7 +33,6 @@ from stillme.study.tables import meta, participant, sitting, submission
 
 FILE = "export.json"
 AT_ONCE = 50  # people whose rows are fetched together
-GONE = "erased-"  # what the hash of somebody begins with of whom only sums are left
 
 Say = Callable[[str], None]
 

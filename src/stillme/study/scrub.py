@@ -1,0 +1,49 @@
+"""Makes deleted rows unreadable: databases keep the bytes of what was deleted until somebody overwrites them.
+
+Copies that were made before, and a server's own log of changes, are not reached; the page about deploying says so.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import OperationalError
+
+from stillme.study.tables import metadata
+
+PATIENCE = "20s"
+LATER = (
+    "The rows are gone, but their bytes may still be in the database's files, because somebody is reading it."
+    " They go with the next run of stillme study retain."
+)
+
+
+def overwrite(connection: Connection) -> None:
+    """From here on, whatever this connection deletes in SQLite is overwritten with zeros."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA secure_delete=ON")
+
+
+def scrub(engine: Engine) -> bool:
+    """Writes the database anew without what was deleted. Whether it could: not while somebody reads at length."""
+    at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
+    try:
+        with at_once.connect() as connection:
+            return _lite(connection) if engine.dialect.name == "sqlite" else _postgres(connection)
+    except OperationalError:  # locked for too long
+        return False
+
+
+def _lite(connection: Connection) -> bool:
+    connection.exec_driver_sql("VACUUM")
+    busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+    return not busy
+
+
+def _postgres(connection: Connection) -> bool:
+    connection.exec_driver_sql(f"SET lock_timeout = '{PATIENCE}'")
+    try:
+        for table in metadata.sorted_tables:
+            connection.exec_driver_sql(f'VACUUM (FULL) "{table.name}"')
+    finally:
+        connection.exec_driver_sql("RESET lock_timeout")
+    return True

@@ -20,13 +20,13 @@ from stillme.errors import StillmeError
 from stillme.study import admin, items, pages
 from stillme.study.bundle import IMAGES
 from stillme.study.desk import Study
-from stillme.study.door import Door
+from stillme.study.door import Door, dressed
 from stillme.study.flow import ElsewhereError
 from stillme.study.people import RefusedError
 from stillme.study.prolific import hooks
 from stillme.study.showing import render
 from stillme.web.app import FOREVER, TYPES, WEB, Files
-from stillme.web.guard import Hosts, dress
+from stillme.web.guard import Hosts
 from stillme.web.refusals import API, refuse
 
 STATIC = Path(__file__).parent / "static"
@@ -126,5 +126,5 @@ async def _failed(request: Request, error: Exception) -> Response:
 async def _crashed(request: Request, error: Exception) -> Response:
     """Answered outside the door, so it puts the headers on itself."""
     answer = refuse(request, 500, "Something went wrong inside the study. What was called saved is saved.")
-    dress(MutableHeaders(raw=answer.raw_headers))
+    dressed(request.app.state.study, MutableHeaders(raw=answer.raw_headers))
     return answer

@@ -32,6 +32,13 @@ def cookie_name(study: Study) -> str:
     return "__Host-stillme-study" if study.serving.is_encrypted else "stillme-study"
 
 
+def dressed(study: Study, headers: MutableHeaders) -> None:
+    """What every answer carries."""
+    dress(headers)
+    if study.serving.is_encrypted:
+        headers.setdefault("Strict-Transport-Security", f"max-age={YEAR}; includeSubDomains")
+
+
 class Door:
     """Refuses whom it has to, and notes who is asking in `request.state.person` and `.token`."""
 
@@ -48,17 +55,12 @@ class Door:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._dress(MutableHeaders(scope=message))
+                dressed(self._study, MutableHeaders(scope=message))
             await send(message)
 
         request = Request(scope)
         refused = await self._refused(request)
         await (refused or self._app)(scope, receive, send_with_headers)
-
-    def _dress(self, headers: MutableHeaders) -> None:
-        dress(headers)
-        if self._study.serving.is_encrypted:
-            headers.setdefault("Strict-Transport-Security", f"max-age={YEAR}; includeSubDomains")
 
     async def _refused(self, request: Request) -> Response | None:
         path = request.url.path
@@ -83,7 +85,8 @@ class Door:
             if person is not None:
                 request.state.person, request.state.token = person, token
         address = request.client.host if request.client else ""
-        bucket, key = (self._arrivals, address) if path in ENTRANCE else (self._requests, token or address)
+        known = request.state.token  # a session that was only invented counts for its address
+        bucket, key = (self._arrivals, address) if path in ENTRANCE else (self._requests, known or address)
         if wait := bucket.take(key, now):
             return _later(request, wait)
         if request.state.person is None and path not in (*ENTRANCE, "/"):

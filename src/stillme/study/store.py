@@ -63,7 +63,8 @@ def connect(url: str) -> Engine:
         said = "The address of the database cannot be read."
         raise InputError(said, "Write sqlite:///FILE or postgresql://USER@HOST/NAME.") from None
     if given.get_backend_name() == "sqlite":
-        return _lite(create_engine(given, connect_args={"timeout": PATIENCE, "check_same_thread": False}))
+        options = {"timeout": PATIENCE, "check_same_thread": False}
+        return _lite(create_engine(given, connect_args=options, hide_parameters=True))
     if given.get_backend_name() != "postgresql":
         said = f"The database {given.get_backend_name()} is not known."
         raise InputError(said, "Write sqlite:///FILE or postgresql://USER@HOST/NAME.")
@@ -71,7 +72,11 @@ def connect(url: str) -> Engine:
         said = "PostgreSQL needs the package psycopg, which is not installed."
         raise SurroundingsError(said, "Install it with: pip install 'stillme[postgres]'")
     return create_engine(
-        given.set(drivername="postgresql+psycopg"), pool_size=THREADS, max_overflow=2, pool_pre_ping=True
+        given.set(drivername="postgresql+psycopg"),
+        pool_size=THREADS,
+        max_overflow=2,
+        pool_pre_ping=True,
+        hide_parameters=True,  # errors end in logs, and what is written is nobody's business there
     )
 
 

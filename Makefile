@@ -16,7 +16,7 @@ test test-editors: export POLARS_MAX_THREADS := 1
 test test-editors: export OMP_NUM_THREADS := 1
 test test-editors: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test test-editors editors-environment check lint fix bench chromium clean
+.PHONY: help demo test test-editors editors-environment check lint types fix bench chromium clean
 .DEFAULT_GOAL := help
 
 help:
@@ -74,6 +74,10 @@ lint: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/shape.py src
+	tools/types $(VENV)
+
+types: $(DEV)
+	tools/types $(VENV)
 
 fix: $(DEV)
 	$(BIN)/ruff format .

@@ -55,7 +55,7 @@ class Shelf {
   constructor() {
     /** @type {Map<number, Kept>} where the browser keeps nothing */
     this.memory = new Map();
-    this.last = 0;
+    this.last = -1;
     this.open = this.opened();
   }
 
@@ -92,7 +92,7 @@ class Shelf {
     try {
       kept.seq = Number(await this.within("readwrite", (store) => store.put(kept)));
     } catch {
-      kept.seq = -1e9 + this.last++;
+      kept.seq = this.last--;
       this.memory.set(kept.seq, kept);
     }
   }
@@ -111,7 +111,7 @@ class Shelf {
     try {
       stored = (await this.within("readonly", (store) => (queue ? store.index("queue").getAll(queue) : store.getAll()))) ?? [];
     } catch { /* then only what this page knows */ }
-    return [...stored, ...this.memory.values()].sort((a, b) => a.at - b.at || Number(a.seq) - Number(b.seq));
+    return [...stored, ...this.memory.values()];
   }
 }
 
@@ -133,6 +133,7 @@ class Queue {
     /** @type {Promise<void> | null} */
     this.running = null;
     this.again = false;
+    this.barring = false;
     this.timer = 0;
     this.channel = "BroadcastChannel" in globalThis ? new BroadcastChannel(`stillme-study:${name}`) : null;
     /** @type {(state: State, waiting: Kept[]) => void} */
@@ -364,8 +365,15 @@ class Rating {
     this.away = 0; // when the page was left, 0 while it is looked at
     this.rev = 0;
     this.typing = 0;
-    this.closed = false;
-    this.isReady = false;
+    this.closed = false; // the task was given in
+    this.finishing = false; // it is to be, once everything is saved
+    this.isReady = false; // every picture can be seen
+    this.blocked = false; // one did not load
+    this.counting = false;
+    this.ticking = 0;
+    this.worried = false; // the last that was said of saving was no good news
+    this.wanted = 0; // the item that is on its way
+    this.centred = 0;
     /** @type {HTMLFieldSetElement | null} */
     this.active = null;
   }
@@ -758,11 +766,12 @@ class Rating {
 
   /** @param {State} state @param {Kept[]} waiting */
   tell(state, waiting) {
-    const count = waiting.filter(isAnswer).length, one = count === 1;
-    const kept = count ? `${counted(count, "answer is", "answers are")} kept on this computer and will be sent` : "nothing is lost";
+    const count = waiting.filter(isAnswer).length;
+    const where = this.queue.shelf.memory.size ? "in this window only (please leave it open)" : "on this computer";
+    const kept = count ? `${counted(count, "answer is", "answers are")} kept ${where} and will be sent` : "nothing is lost";
     const text = {
       saved: "All answers saved", saving: "Saving …", offline: `You are offline: ${kept}`,
-      trouble: `The study does not answer: ${kept}${one || count ? " again" : ""}`,
+      trouble: `The study does not answer: ${kept}`,
     }[state];
     const line = need("#state", HTMLElement);
     if (line.textContent !== text) line.textContent = text;

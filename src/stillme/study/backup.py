@@ -1,8 +1,8 @@
 """A copy of the study's database while it is in use, checked, with its hash; and the way back.
 
 For SQLite. PostgreSQL has its own tools, which the page about deploying names. The file `secret` beside the
-database is not in a backup: without it nobody's session, pseudonym or second visit is recognised, so keep a copy of
-it, elsewhere.
+database is not in a backup: without it nobody's session, pseudonym or second visit is recognised, so keep a copy
+of it, elsewhere.
 """
 
 from __future__ import annotations

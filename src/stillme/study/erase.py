@@ -56,7 +56,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Erased:
-    """What was done. `freed`: a place became free; `open_at_prolific`: the submission is not approved there yet."""
+    """What was done. `freed`: a place became free; `open_at_prolific`: the submission still waits for approval."""
 
     how: How
     answers: int

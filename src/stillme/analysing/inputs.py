@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from stillme import design as designs
-from stillme import further
+from stillme import further, rated
 from stillme.analysing.files import Given, found, read, typed
 from stillme.analysing.ratings import read_checks, read_ratings
 from stillme.analysing.reading import Scores, read_scores
@@ -32,6 +32,7 @@ class Inputs:
     """Everything that an analysis may look at; what is not there is None. `used`: files and their SHA-256.
 
     `selected`: whether the cases of the mitigation experiment are known to have been chosen by their outcome.
+    `choices`, `answers`: what raters of the run's own studies said besides ratings (see `rated.Imported`).
     """
 
     protocol: Protocol
@@ -43,6 +44,8 @@ class Inputs:
     participants: pl.DataFrame | None = None
     stereotypes: Stereotypes | None = None
     selected: bool | None = None
+    choices: pl.DataFrame | None = None
+    answers: pl.DataFrame | None = None
     used: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -86,7 +89,7 @@ def _of_run(asked: Asked) -> Inputs:
         design = designs.recall(run)
         config, every = design.config, tidy(run, design)
         scores = Scores(every.scores, config.protocol.presets[config.audit.preset].rounding, every.judged)
-        return Inputs(
+        found = Inputs(
             config.protocol,
             config.audit.preset,
             scores,
@@ -94,6 +97,22 @@ def _of_run(asked: Asked) -> Inputs:
             stereotypes=further.stereotypes(run, design, every),
             selected=config.select == "drifted" if config.audit.experiments.mitigate is not None else None,
         )
+        return _with_studies(found, rated.imported(run, config.protocol), str(asked.path))
+
+
+def _with_studies(inputs: Inputs, said: rated.Imported, name: str) -> Inputs:
+    """With what people said in studies that were taken into the run; of the trials that its tables are about."""
+    own = None if said.ratings is None else said.ratings.join(inputs.main.select("trial").unique(), on="trial")
+    has_ratings = own is not None and own.height > 0
+    about, checks = Given(f"{name}: ratings", pl.DataFrame() if own is None else own), said.checks
+    return replace(
+        inputs,
+        scores=replace(inputs.scores, notes=(*inputs.scores.notes, *said.notes)),
+        ratings=read_ratings(about, inputs.main, inputs.protocol) if has_ratings else None,
+        checks=checks if has_ratings else None,
+        choices=said.choices,
+        answers=said.answers,
+    )
 
 
 def _of_folder(asked: Asked) -> Inputs:
@@ -135,11 +154,14 @@ def _with_people(inputs: Inputs, asked: Asked, folder: Path | None) -> Inputs:
     given = {name: read(path) for name, path in beside.items() if path is not None}
     if CHECKS in given and RATINGS not in given:
         raise InputError("Attention checks say nothing without ratings.", "Give the ratings as well.")
-    ratings = read_ratings(given[RATINGS], inputs.main, inputs.protocol) if RATINGS in given else None
+    ratings, checks = inputs.ratings, inputs.checks
+    if RATINGS in given:  # a file stands in the place of what the run has
+        ratings = read_ratings(given[RATINGS], inputs.main, inputs.protocol)
+        checks = read_checks(given[CHECKS], inputs.protocol) if CHECKS in given else None
     return replace(
         inputs,
         ratings=ratings,
-        checks=read_checks(given[CHECKS], inputs.protocol) if CHECKS in given else None,
+        checks=checks,
         participants=given[PARTICIPANTS].frame if PARTICIPANTS in given else None,
         used=(*inputs.used, *_hashes(*given.values())),
     )

@@ -15,6 +15,7 @@ from stillme.analysing.parts import (
     models,
     outcomes,
     people,
+    preferences,
     published,
     sureness,
 )
@@ -34,6 +35,7 @@ PARTS: tuple[tuple[str, Part], ...] = (
     ("other thresholds, other ways of scoring", sureness.choices),
     ("what is missing", missing.build),
     ("judges and people", people.build),
+    ("what raters prefer", preferences.build),
     ("experiments", experiments.build),
 )
 _LINT = dict.fromkeys(("table", "severity", "rule", "column", "said"), pl.String)

@@ -7,6 +7,7 @@ import hmac
 import json
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -75,6 +76,14 @@ class Key(Frozen):
     margins: dict[str, dict[str, int]]
     left_out: dict[str, int]
     stillme: str
+
+    @cached_property
+    def outputs_of(self) -> Mapping[str, set[str]]:
+        """Item -> its outputs."""
+        found: dict[str, set[str]] = {}
+        for name, output in self.outputs.items():
+            found.setdefault(output.item, set()).add(name)
+        return found
 
 
 def opaque(secret: str, kind: str, name: str) -> str:

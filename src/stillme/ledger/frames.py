@@ -361,3 +361,22 @@ def truth(run: Run) -> pl.DataFrame:
     """What planted editors really did, per edit and quantity."""
     rows = run.query("SELECT edit, quantity, value FROM truth ORDER BY edit, quantity")
     return pl.DataFrame(rows, schema={"edit": pl.String, "quantity": pl.String, "value": pl.Float64}, orient="row")
+
+
+_RATED: dict[str, Any] = dict.fromkeys(("study", "rater", "sitting", "task", "item", "output", "trial"), pl.String)
+_RATED |= dict.fromkeys(("question", "answer", "value", "shown", "place"), pl.String)
+_RATED |= {"position": pl.Int64, "ms": pl.Int64, "at_seconds": pl.Float64, "complete": pl.Int64}
+
+
+def rated(run: Run) -> pl.DataFrame:
+    """Every answer of every rater of every study that was taken in, in the order of answering."""
+    columns = ", ".join(f'"{name}"' for name in _RATED)
+    rows = run.query(f"SELECT {columns} FROM rating ORDER BY study, rater, at_seconds IS NULL, at_seconds, rowid")
+    return pl.DataFrame(rows, schema=_RATED, orient="row")
+
+
+def rating_checks(run: Run) -> pl.DataFrame:
+    """Attention checks, one row a rater and check."""
+    rows = run.query("SELECT study, rater, name, passed FROM rating_check ORDER BY study, rater, rowid")
+    schema = {"study": pl.String, "rater": pl.String, "check": pl.String, "passed": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col("passed").cast(pl.Boolean))

@@ -143,7 +143,34 @@ CREATE TABLE adjudication (            -- what a person decided after looking; t
 CREATE INDEX adjudication_edit ON adjudication (edit);
 """
 
-MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH, _MEASUREMENT, _MAKING, _CALLS, _EXPERIMENTS)
+_RATINGS = """
+CREATE TABLE study (                   -- a human study whose answers were taken in, by the hash of its bundle
+    hash TEXT PRIMARY KEY, at TEXT NOT NULL, name TEXT NOT NULL, preset TEXT NOT NULL,
+    content TEXT NOT NULL              -- JSON: its key, without the secret
+) STRICT;
+CREATE TABLE rating (                  -- one answer of one rater to one question; never changed once it is here
+    key TEXT PRIMARY KEY, study TEXT NOT NULL REFERENCES study, rater TEXT NOT NULL,
+    sitting TEXT NOT NULL,             -- how the rater's task ended
+    task TEXT NOT NULL, item TEXT NOT NULL,
+    output TEXT NOT NULL,              -- the study's name of it; empty where a question is about two outputs
+    trial TEXT NOT NULL,               -- what the output is; empty likewise
+    question TEXT NOT NULL, answer TEXT NOT NULL,
+    value TEXT,                        -- NULL: no value; of a choice the output that was meant, or the word
+    shown TEXT, place TEXT, position INTEGER NOT NULL, rev INTEGER, ms INTEGER, at_seconds REAL,
+    complete INTEGER NOT NULL          -- whether the rater finished the item
+) STRICT;
+CREATE INDEX rating_study ON rating (study, rater);
+CREATE TABLE rating_check (            -- attention checks
+    study TEXT NOT NULL REFERENCES study, rater TEXT NOT NULL, name TEXT NOT NULL, item TEXT NOT NULL,
+    passed INTEGER NOT NULL, PRIMARY KEY (study, rater, name)
+) STRICT;
+CREATE TABLE rating_exclusion (        -- raters whom a coordinator left out; the newest of a rater holds
+    id INTEGER PRIMARY KEY, study TEXT NOT NULL REFERENCES study, rater TEXT NOT NULL, why TEXT NOT NULL,
+    who TEXT NOT NULL, withdrawn INTEGER NOT NULL, at TEXT NOT NULL
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_CORE, _TRUTH, _MEASUREMENT, _MAKING, _CALLS, _EXPERIMENTS, _RATINGS)
 VERSION = len(MIGRATIONS)
 
 

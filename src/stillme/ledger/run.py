@@ -311,6 +311,20 @@ class Run:
             for edit, prompt, axis, score, who, why, at, withdrawn in rows
         ]
 
+    def studies(self) -> dict[str, dict[str, Any]]:
+        """Hash of a bundle -> what the key of that study says, of every study that was taken in."""
+        return {name: json.loads(content) for name, content in self.query("SELECT hash, content FROM study")}
+
+    def exclusions(self, study: str) -> dict[str, str]:
+        """Rater -> why a coordinator left them out, as it is now."""
+        newest = "SELECT max(id) FROM rating_exclusion WHERE study = ? GROUP BY rater"
+        sql = f"SELECT rater, why FROM rating_exclusion WHERE id IN ({newest}) AND NOT withdrawn"
+        return dict(self.query(sql, (study,)))
+
+    def add_ratings(self, rows: Iterable[Insert]) -> None:
+        """What was taken in at once: all of it or nothing; waits until it is on disk."""
+        self.append(*rows).result()
+
     def add_attempt(self, attempt: Attempt) -> Future[None]:
         return self.append(_attempt(attempt))
 

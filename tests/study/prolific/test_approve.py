@@ -138,3 +138,19 @@ def test_a_submission_of_another_study_is_not_touched(stage: Stage) -> None:
     came = stage.world.arrive(other["id"])
     with pytest.raises(InputError, match="another study"):
         stage.run(lambda c: approve.ask_return(stage.store, c, came["id"], ["x"], time.time, stage.say))
+
+
+def test_a_person_can_approve_somebody_who_did_the_work_without_the_code(stage: Stage) -> None:
+    stage.publish()
+    uncoded, late, at_work = stage.finished(code="NO_CONSENT"), stage.finished(code=""), stage.seated()
+    stage.world.move(late.submission, "TIMEOUT")
+
+    def by_name(rater: Rater) -> None:
+        stage.run(lambda c: approve.approve_one(stage.store, c, rater.submission, time.time, stage.say))
+
+    for rater in (uncoded, late, late):
+        by_name(rater)
+    assert [status(stage, one) for one in (uncoded, late)] == ["APPROVED"] * 2
+    assert "already" in stage.said[-1]
+    with pytest.raises(InputError, match="cannot be approved"):
+        by_name(at_work)

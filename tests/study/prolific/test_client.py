@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stillme.errors import InputError, StillmeError, SurroundingsError
 from stillme.study.fake.app import Fault
@@ -179,3 +181,34 @@ def test_the_token_is_never_sent_unencrypted_to_another_machine() -> None:
 def test_people_are_sent_to_prolific_and_in_rehearsals_to_the_fake() -> None:
     assert Prolific(TOKEN).site == "https://app.prolific.com"
     assert Prolific(TOKEN, "http://127.0.0.1:8641/api/v1").site == "http://127.0.0.1:8641"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = [
+    "id",
+    "status",
+    "participant",
+    "participant_id",
+    "study_id",
+    "study_code",
+    "entered_code",
+    "started_at",
+    "completed_at",
+    "time_taken",
+    "return_requested",
+    "bonus_payments",
+]
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON))
+@settings(max_examples=100, deadline=None)
+def test_an_answer_of_another_shape_is_a_sentence_and_no_crash(found: dict[str, Any]) -> None:
+    for read in (single, lambda one: listed(one, "s")):
+        try:
+            assert isinstance(read(found), Submission)
+        except ProlificError as error:
+            assert "lacks what it documents" in error.sentence

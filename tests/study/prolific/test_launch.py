@@ -13,6 +13,8 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from stillme.study.fake import signing
 from stillme.study.fake.app import Fault
@@ -208,3 +210,14 @@ def test_nobody_waits_long_for_a_prolific_that_is_silent(stage: Stage, monkeypat
     monkeypatch.setattr(launch, "PATIENCE", 0.05)
     with pytest.raises(RefusedError, match="try again in a minute"):
         enter(stage, "prolific", asked)
+
+
+@given(st.dictionaries(st.sampled_from(("PROLIFIC_PID", "STUDY_ID", "SESSION_ID", "prolific_token")), st.text()))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_stands_in_a_link_the_answer_is_kind(stage: Stage, asked: Query) -> None:
+    known = {"PROLIFIC_PID": "a", "STUDY_ID": "b", "SESSION_ID": "c"}
+    if not stage.world.studies:
+        stage.publish()
+    for mixed in (asked, {**asked, **known, "STUDY_ID": stage.study}):
+        with pytest.raises(RefusedError):
+            enter(stage, "signed", mixed)

@@ -201,7 +201,7 @@ def settled(database: str, outcome: str) -> None:
 def test_killed_between_any_two_steps_everybody_is_paid_once(stage: Stage, mortal: Mortal) -> None:
     stage.publish()
     raters = approved(stage, "t00", "t01")
-    open_ends = deaths = 0
+    open_ends = deaths = forgotten = 0
     for moment, database in enumerate(copies(stage), start=1):
         died = mortal.run("bonus", moment, database, stage.base)
         deaths += died == KILLED
@@ -216,24 +216,12 @@ def test_killed_between_any_two_steps_everybody_is_paid_once(stage: Stage, morta
         assert again == 0
         assert [stage.paid()[one.submission] for one in raters] == [[100], [100]], f"killed at moment {moment}"
         assert [state for _, state in states(database)] == ["paid"]
+        forgotten += sorted(one["paid"] for one in stage.world.payments.values()) == [0, 1]
         if died == 0:
             break
     assert deaths >= 14, "before and after: list, note, plan, prepare, created, paying, pay, paid"
+    assert forgotten == 2, "prepared, and killed before that was kept: prepared anew, and one of the two is paid"
     assert open_ends == 4, "from when it is written that it is being paid until it is written that it was"
-
-
-def test_a_payment_prepared_and_forgotten_is_prepared_anew_and_never_paid(stage: Stage, mortal: Mortal) -> None:
-    """Killed after Prolific prepared it and before that was kept: harmless, and one of the two is paid."""
-    stage.publish()
-    (rater,) = approved(stage, "t00")
-    for moment, database in enumerate(copies(stage), start=1):
-        mortal.run("bonus", moment, database, stage.base)
-        if len(stage.world.payments) == 1 and [state for _, state in states(database)] == ["planned"]:
-            assert mortal.run("bonus", 0, database, stage.base) == 0
-            assert sorted(one["paid"] for one in stage.world.payments.values()) == [0, 1]
-            assert stage.paid()[rater.submission] == [100]
-            return
-    raise AssertionError("there was no such moment")
 
 
 def test_a_study_whose_publishing_was_killed_is_published_once(stage: Stage, mortal: Mortal) -> None:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from stillme.errors import InputError
 from stillme.study import people, seats
 from stillme.study.prolific.client import Submission
 from stillme.study.prolific.sync import Synced, lines, note, sync
-from stillme.study.tables import submission
+from stillme.study.tables import identity, submission
 from tests.study.prolific.stage import Stage
 
 
@@ -106,3 +106,21 @@ def test_many_submissions_come_in_one_look(stage: Stage) -> None:
 def test_a_study_that_is_not_there_yet_is_said(stage: Stage) -> None:
     with pytest.raises(InputError, match="has not been published"):
         look(stage)
+
+
+def test_who_was_away_too_long_and_then_returned_cannot_take_the_seat_again(stage: Stage) -> None:
+    stage.publish()
+    rater = stage.seated()
+    stage.do(lambda c: seats.free(c, rater.sitting, "timed_out", 1.0))
+    stage.world.move(rater.submission, "RETURN")
+    assert look(stage).freed == 0, "there was none to free"
+    assert stage.state(rater) == "returned"
+
+
+def test_a_submission_stays_with_its_rater_when_the_identity_is_removed(stage: Stage) -> None:
+    stage.publish()
+    rater = stage.finished()
+    look(stage)
+    stage.do(lambda c: c.execute(delete(identity)))
+    look(stage)
+    assert stage.do(lambda c: c.scalars(select(submission.c.participant)).all()) == [rater.person]

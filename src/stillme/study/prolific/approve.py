@@ -16,7 +16,7 @@ from stillme.study import seats
 from stillme.study.bundle import Bundle
 from stillme.study.prolific import marks
 from stillme.study.prolific.attention import attention
-from stillme.study.prolific.client import AWAITING, LIVE, PAID_FOR, Prolific, ProlificError, Submission
+from stillme.study.prolific.client import AWAITING, LIVE, PAID_FOR, TIMED_OUT, Prolific, ProlificError, Submission
 from stillme.study.prolific.sync import note, sync
 from stillme.study.store import Store
 from stillme.study.tables import audit, identity, participant, sitting, submission
@@ -144,6 +144,19 @@ async def _approve_one(client: Prolific, one: str) -> bool:
             raise
         return False
     return found.status == AWAITING or found.status in PAID_FOR
+
+
+async def approve_one(store: Store, client: Prolific, one: str, clock: Callable[[], float], say: Say) -> None:
+    """Approves one submission because a person says so: a finisher without the code, or one whose time ran out."""
+    found = await _ours(store, client, one)
+    if found.status in PAID_FOR:
+        say(f"{one} is {found.status.lower()} already.")
+        return
+    if found.status not in (AWAITING, TIMED_OUT):
+        raise InputError(f"{one} is {found.status.lower()}; that cannot be approved.", "Nothing was changed.")
+    await client.transition(one, "APPROVE")
+    await _again(store, client, one, "approve", "by name", clock())
+    say(f"{one} is approved.")
 
 
 async def reject(

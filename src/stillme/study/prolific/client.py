@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -261,11 +261,11 @@ class Prolific:
         while True:
             asked = urlencode({**query, "limit": PAGE, "offset": len(seen)})
             found = await self._object(Call("GET", f"{url}?{asked}"))
-            fresh = [one for one in found.get("results") or [] if one.get("id") not in seen]
-            for one in fresh:
-                seen.add(one.get("id"))
+            fresh = {_text(one, "id"): one for one in _objects(found.get("results")) if one.get("id") not in seen}
+            for one in fresh.values():
                 yield one
-            if len(fresh) < PAGE or len(seen) >= (found.get("meta") or {}).get("count", len(seen) + 1):
+            seen |= set(fresh)
+            if len(fresh) < PAGE:
                 return
 
     async def _object(self, call: Call) -> dict[str, Any]:
@@ -331,7 +331,6 @@ def single(found: Mapping[str, Any]) -> Submission:
 
 def _submission(found: Mapping[str, Any], pid: str, code: str, study: str) -> Submission:
     status = _text(found, "status").upper()
-    payments = found.get("bonus_payments") or []
     return Submission(
         id=_text(found, "id"),
         pid=str(found.get(pid) or ""),
@@ -342,8 +341,13 @@ def _submission(found: Mapping[str, Any], pid: str, code: str, study: str) -> Su
         completed=_moment(found.get("completed_at")),
         seconds=_number(found.get("time_taken")),
         return_requested=bool(found.get("return_requested")),
-        bonuses=tuple(_whole(paid.get("amount") if isinstance(paid, Mapping) else paid) for paid in payments),
+        bonuses=tuple(_bonuses(found.get("bonus_payments"))),
     )
+
+
+def _bonuses(found: Any) -> Iterator[int]:
+    for one in found if isinstance(found, list) else ():
+        yield _whole(one.get("amount") if isinstance(one, Mapping) else one)
 
 
 def _study(found: Mapping[str, Any]) -> Study:
@@ -379,6 +383,12 @@ def _mapping(answer: Answer | None) -> dict[str, Any]:
     found = answer.json if answer is not None else {}
     if not isinstance(found, dict):
         raise ProlificError("Prolific's answer has another shape than it documents.", "Update stillme.", 200, True)
+    return found
+
+
+def _objects(found: Any) -> list[dict[str, Any]]:
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ProlificError("Prolific's list has another shape than it documents.", "Update stillme.", 200)
     return found
 
 

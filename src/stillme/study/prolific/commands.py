@@ -71,7 +71,11 @@ def sync_study(where: Where, say: Say) -> None:
     run(where, work)
 
 
-def approve(where: Where, say: Say, dry: bool = False) -> None:
+def approve(where: Where, say: Say, dry: bool = False, submission: str = "") -> None:
+    """`submission`: only this one, because a person says so."""
+    if submission:
+        run(where, lambda o: approving.approve_one(o.store, o.client, submission, time.time, say))
+        return
     run(where, lambda o: approving.approve(o.store, o.client, o.bundle, time.time, say, dry))
 
 

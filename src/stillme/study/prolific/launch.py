@@ -142,7 +142,7 @@ async def is_signed(token: str, claimed: Launch, host: str, keyring: Keyring, no
         if key is None:
             return False
         found = _decoded(token, key, host, now)
-    except jwt.PyJWTError:
+    except (jwt.PyJWTError, TypeError, ValueError):  # the latter of claims that are no numbers
         return False
     return _matches(found, claimed)
 

@@ -26,7 +26,7 @@ from stillme.study.prolific.client import (
     Submission,
 )
 from stillme.study.store import Store, upsert
-from stillme.study.tables import identity, participant, sitting, submission
+from stillme.study.tables import identity, participant, seat, sitting, submission
 
 # What an end at Prolific makes of a sitting here.
 ENDS = {RETURNED: "returned", TIMED_OUT: "timed_out", SCREENED_OUT: "released", REJECTED: "released"}
@@ -84,11 +84,15 @@ async def _applied(store: Store, chunk: list[Submission], now: float) -> list[Ch
 def note(connection: Connection, found: Submission, seen: float) -> Change | None:
     """Keeps a submission as it was `seen` and frees its seat where it ended; what changed."""
     known = connection.execute(
-        select(submission.c.status, submission.c.seen).where(submission.c.id == found.id).with_for_update()
+        select(submission.c.status, submission.c.seen, submission.c.participant)
+        .where(submission.c.id == found.id)
+        .with_for_update()
     ).one_or_none()
     if known is not None and known.seen > seen:
         return None
     person = connection.scalar(select(identity.c.participant).where(identity.c.submission == found.id))
+    if person is None and known is not None:  # the identity was removed when its time was over
+        person = known.participant
     upsert(connection, submission, _row(found, person, seen))
     freed = _free(connection, person, found.status, seen)
     before = known.status if known is not None else ""
@@ -115,10 +119,14 @@ def _free(connection: Connection, person: str | None, status: str, now: float) -
     if state is None or person is None:
         return False
     row = connection.execute(
-        select(sitting.c.id, sitting.c.state).where(sitting.c.participant == person)
+        select(sitting.c.id, sitting.c.state, seat.c.slot)
+        .select_from(sitting.outerjoin(seat, seat.c.sitting == sitting.c.id))
+        .where(sitting.c.participant == person)
     ).one_or_none()
-    is_open = row is not None and (row.state == "active" or (state != "timed_out" and row.state == "complete"))
-    return is_open and row is not None and seats.free(connection, row.id, state, now)
+    ending = ("active",) if state == "timed_out" else ("active", "timed_out", "complete")
+    if row is None or row.state not in ending:
+        return False
+    return seats.free(connection, row.id, state, now) and row.slot is not None
 
 
 def _synced(connection: Connection, counts: dict[str, int], changes: tuple[Change, ...]) -> Synced:

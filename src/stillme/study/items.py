@@ -184,7 +184,8 @@ class Items:
         return RedirectResponse(onward, 303)
 
     def _apply(self, connection: Connection, sat: Sitting, asked: Sequence[Operation]) -> list[Result]:
-        return answers.apply(connection, self._study.bundle, sat, asked, self._study.now())
+        study = self._study
+        return answers.apply(connection, study.bundle, sat, asked, study.now(), study.serving.lease)
 
     def _age(self, issued: str) -> int:
         """How long ago the page was made, as it says itself; `answers` believes it only so far."""
@@ -239,6 +240,7 @@ def _asked(
     rev = max((newest or 0) + 1, round(time.time() * 1000))
     made = [_operation("open", screen.item, age=age)]
     for field, value in form.items():
+        value = value.replace("\r\n", "\n")  # as forms write a new line
         if given.get(field, "" if field == COMMENT else None) != value:
             kind = "comment" if field == COMMENT else "answer"
             made.append(_operation(kind, screen.item, field=field, value=value, rev=rev))

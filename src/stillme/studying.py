@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from stillme.study.desk import Study
-    from stillme.study.prolific.client import Prolific
+    from stillme.study.prolific.commands import Where
 
 app = typer.Typer(
     no_args_is_help=True, help="Run the human study: build, serve, recruit on Prolific, export, import."
@@ -33,7 +32,6 @@ Database = Annotated[
         metavar="URL", envvar="STILLME_DATABASE", help="postgresql://…, instead of SQLite in the data folder."
     ),
 ]
-Dry = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 NEEDED = ("sqlalchemy", "argon2", "jwt", "starlette", "uvicorn", "aiohttp")
 
 
@@ -65,21 +63,66 @@ def _opened(bundle: Path, data: Path | None, database: str) -> Iterator[Study]:
         study.store.close()
 
 
-def _asked(
-    bundle: Path, data: Path | None, database: str, work: Callable[[Study, Prolific], Awaitable[object]]
+def _where(bundle: Path, data: Path | None, database: str) -> Where:
+    _require()
+    from stillme.study.prolific.commands import Where
+    from stillme.study.serve import data_folder
+
+    return Where(bundle, data_folder(bundle, data), database)
+
+
+@app.command()
+def build(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run whose edits are to be rated.")],
+    folder: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FOLDER", help="The bundle's folder, a new one; else study-PRESET."),
+    ] = None,
+    preset: Annotated[
+        str, typer.Option(help="Which study: paper, exp1, exp2-pairwise, exp2-independent or exp3.")
+    ] = "paper",
+    size: Annotated[int | None, typer.Option(min=1, help="Items in all.")] = None,
+    tasks: Annotated[int | None, typer.Option(min=1, help="How many tasks.")] = None,
+    raters: Annotated[int | None, typer.Option(min=1, help="People a task.")] = None,
+    overlap: Annotated[
+        float | None, typer.Option(min=0, max=1, help="This share of items by three people, the others by one.")
+    ] = None,
+    minimum_seconds: Annotated[float | None, typer.Option(min=0, help="The least time an item takes.")] = None,
+    question_seconds: Annotated[float, typer.Option(min=0, help="The least time each question takes.")] = 0,
+    reward: Annotated[float | None, typer.Option(min=0, help="What a person is paid.")] = None,
+    bonus: Annotated[float | None, typer.Option(min=0, help="What careful raters get beside it.")] = None,
+    version: Annotated[str | None, typer.Option(help="Of questions that have two wordings: A or B.")] = None,
+    title: Annotated[str, typer.Option(help="What raters read as the study's name.")] = "",
+    contact: Annotated[str, typer.Option(help="Whom raters can write to.")] = "",
+    ethics: Annotated[str, typer.Option(help="Who approved the study, and under which number.")] = "",
+    texts: Annotated[Path | None, typer.Option(help="Your own guide, consent and debrief, as YAML.")] = None,
+    retention_days: Annotated[int, typer.Option(min=1, help="How long identities are kept.")] = 365,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = 0,
 ) -> None:
-    """Does something with Prolific."""
-    with _opened(bundle, data, database) as study:
-        from stillme.study.prolific.client import connect
+    """Make a bundle from a run: what raters see, frozen; the key to it stays with you."""
+    from stillme import bundling
 
-        async def ask() -> None:
-            client = connect()
-            try:
-                await work(study, client)
-            finally:
-                await client.close()
-
-        asyncio.run(ask())
+    wanted = bundling.Wanted(
+        preset=preset,
+        size=size,
+        tasks=tasks,
+        raters=raters,
+        overlap=overlap,
+        minimum_seconds=minimum_seconds,
+        question_seconds=question_seconds,
+        reward=reward,
+        bonus=bonus,
+        version=version,
+        title=title,
+        contact=contact,
+        ethics=ethics,
+        texts=texts,
+        retention_days=retention_days,
+        seed=seed,
+    )
+    built = bundling.build(run, folder or Path(f"study-{preset}"), wanted, print)
+    print(built.words())
+    print(f"Next: stillme study serve {built.folder}")
 
 
 @app.command()
@@ -120,6 +163,160 @@ def serve(
     serve_study(options, lambda line: print(line, flush=True))
 
 
+@app.command()
+def export(
+    bundle: BundleFolder,
+    folder: Annotated[Path, typer.Option("--to", metavar="FOLDER", help="The folder to write, a new one.")],
+    data: Data = None,
+    database: Database = "",
+    form: Annotated[str, typer.Option("--format", metavar="parquet|csv", help="Of the ratings.")] = "parquet",
+    history: Annotated[bool, typer.Option("--history", help="With every operation that was ever sent.")] = False,
+) -> None:
+    """Write ratings, attention checks, participants and a codebook, without anybody's id."""
+    from stillme.errors import InputError
+
+    if form not in ("parquet", "csv"):
+        raise InputError(f"--format {form} is not known.", "Choose parquet or csv.")
+    with _opened(bundle, data, database) as study:
+        from stillme.study.export import export as write
+
+        write(study.store.engine, study.bundle, study.keys, folder, "csv" if form == "csv" else "parquet", history)
+
+
+@app.command("import")
+def take(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run that the bundle was made from.")],
+    ratings: Annotated[Path, typer.Argument(metavar="EXPORT", help="The folder that stillme study export wrote.")],
+    key: Annotated[Path, typer.Option(metavar="FILE", help="The bundle's key: BUNDLE.key.json.")],
+) -> None:
+    """Take ratings into the run; what is there already is not taken twice."""
+    from stillme import rated
+
+    print(rated.take(run, ratings, key, print).words())
+    print(f"Next: stillme analyse {run}")
+
+
+@app.command()
+def erase(
+    bundle: BundleFolder,
+    pid: Annotated[str, typer.Argument(metavar="PID", help="The participant's Prolific id.")],
+    data: Data = None,
+    database: Database = "",
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Keep the ratings, without any way back to the person.")
+    ] = False,
+) -> None:
+    """Delete everything about somebody who asks for it; a mark stays, so that nobody asks them again."""
+    with _opened(bundle, data, database) as study:
+        from stillme.study.erase import erase as forget
+
+        forget(study.store.engine, study.keys, pid, "detach" if detach else "delete", study.now())
+
+
+@app.command()
+def retain(bundle: BundleFolder, data: Data = None, database: Database = "") -> None:
+    """Remove identities and addresses that are no longer needed; a server does so by itself every day."""
+    with _opened(bundle, data, database) as study:
+        from stillme.study.retention import retain as remove
+
+        print(remove(study.store.engine, study.bundle, study.now()).text)
+
+
+@app.command()
+def backup(
+    bundle: BundleFolder,
+    folder: Annotated[Path, typer.Option("--to", metavar="FOLDER", help="Where backups are kept.")],
+    data: Data = None,
+    keep: Annotated[int, typer.Option(min=0, help="How many stay; 0: all.")] = 0,
+) -> None:
+    """Copy the SQLite database while it is in use, and check the copy."""
+    with _opened(bundle, data, "") as study:
+        from stillme.study.backup import backup as copy
+
+        copy(study.store.engine, folder, study.now(), keep)
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="BACKUP", help="A file that stillme study backup made.")],
+    data: Annotated[Path, typer.Option(metavar="FOLDER", help="The data folder; it has no database yet.")],
+) -> None:
+    """Put a backup in place, after checking it."""
+    _require()
+    from stillme.study.backup import restore as put
+
+    put(file, data)
+
+
+@app.command()
+def fake(
+    state: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where it keeps its state.")] = Path(
+        "fake-prolific"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8423,
+    token: Annotated[str, typer.Option(help="What its clients have to send.")] = "rehearsal",
+) -> None:
+    """Serve a stand-in for Prolific, for rehearsals: set PROLIFIC_API to the address that it prints."""
+    _require()
+    from stillme.study.fake.__main__ import serve as serve_fake
+    from stillme.study.fake.app import Options
+
+    serve_fake(state, port, token, Options(), lambda line: print(line, flush=True))
+
+
+# Coordinators
+
+
+@coordinators.command("add")
+def coordinators_add(
+    bundle: BundleFolder,
+    name: Annotated[str, typer.Argument(help="How the coordinator logs in.")],
+    data: Data = None,
+    database: Database = "",
+    password: Annotated[
+        str,
+        typer.Option(
+            prompt=True, hide_input=True, confirmation_prompt=True, envvar="STILLME_PASSWORD", help="Asked for."
+        ),
+    ] = "",
+) -> None:
+    """Let somebody see the dashboard; a name that is known gets the new password."""
+    with _opened(bundle, data, database) as study:
+        from stillme.study.coordinators import add
+
+        add(study.store.engine, name, password, study.now())
+    print(f"{name} can log in at /admin.")
+
+
+@coordinators.command("remove")
+def coordinators_remove(
+    bundle: BundleFolder,
+    name: Annotated[str, typer.Argument(help="Who.")],
+    data: Data = None,
+    database: Database = "",
+) -> None:
+    """Close somebody's account and sessions."""
+    with _opened(bundle, data, database) as study:
+        from stillme.study.coordinators import remove
+
+        remove(study.store.engine, name, study.now())
+    print(f"{name} cannot log in any more.")
+
+
+@coordinators.command("list")
+def coordinators_list(bundle: BundleFolder, data: Data = None, database: Database = "") -> None:
+    """Say who has an account."""
+    with _opened(bundle, data, database) as study:
+        from stillme.study.coordinators import names
+
+        with study.store.engine.connect() as connection:
+            for name in names(connection):
+                print(name)
+
+
+# Prolific
+
+
 @prolific.command()
 def publish(
     bundle: BundleFolder,
@@ -144,15 +341,16 @@ def publish(
     ] = False,
 ) -> None:
     """Make the study on Prolific: checks the wage, previews the cost, drafts, and publishes with --go."""
-    _require()
-    from stillme.study.prolific import publish as publishing
+    where = _where(bundle, data, database)
+    from stillme.study.prolific import commands
+    from stillme.study.prolific.publish import Options, read_filters
 
-    options = publishing.Options(
+    options = Options(
         public=public,
         places=places,
         reward=reward,
         description=description,
-        filters=publishing.read_filters(filters) if filters else (),
+        filters=read_filters(filters) if filters else (),
         warnings=tuple(warning or ()),
         project=project,
         is_signed=not unsigned,
@@ -160,48 +358,40 @@ def publish(
         below_floor=below_floor,
         go=go,
     )
-    _asked(
-        bundle,
-        data,
-        database,
-        lambda study, client: publishing.publish(study.store, client, study.bundle, options, print),
-    )
+    commands.publish_study(where, options, print)
 
 
 @prolific.command()
 def status(bundle: BundleFolder, data: Data = None, database: Database = "") -> None:
     """Say how the study stands on Prolific and here."""
-    _require()
-    from stillme.study.prolific.overview import overview
+    where = _where(bundle, data, database)
+    from stillme.study.prolific import commands
 
-    _asked(bundle, data, database, lambda s, client: overview(s.store, client, s.bundle, s.now, print))
+    commands.status(where, print)
 
 
 @prolific.command()
 def sync(bundle: BundleFolder, data: Data = None, database: Database = "") -> None:
     """Ask Prolific what became of every submission, and free the seats of those who left."""
-    _require()
-    from stillme.study.prolific import sync as syncing
+    where = _where(bundle, data, database)
+    from stillme.study.prolific import commands
 
-    async def ask(study: Study, client: Prolific) -> None:
-        for line in syncing.lines(await syncing.sync(study.store, client, study.now())):
-            print(line)
-
-    _asked(bundle, data, database, ask)
+    commands.sync_study(where, print)
 
 
 @prolific.command()
-def approve(bundle: BundleFolder, data: Data = None, database: Database = "", dry_run: Dry = False) -> None:
+def approve(
+    bundle: BundleFolder,
+    data: Data = None,
+    database: Database = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say who and why, and change nothing.")] = False,
+    submission: Annotated[str, typer.Option(help="Only this one, because you say so.")] = "",
+) -> None:
     """Approve who finished with the right code and enough attention; the others are shown, and left alone."""
-    _require()
-    from stillme.study.prolific import approve as approving
+    where = _where(bundle, data, database)
+    from stillme.study.prolific import commands
 
-    _asked(
-        bundle,
-        data,
-        database,
-        lambda s, client: approving.approve(s.store, client, s.bundle, s.now, print, dry_run),
-    )
+    commands.approve(where, print, dry_run, submission)
 
 
 Submission = Annotated[str, typer.Argument(metavar="SUBMISSION", help="Prolific's id of a submission.")]
@@ -217,15 +407,10 @@ def reject(
     database: Database = "",
 ) -> None:
     """Reject one submission, with a reason that its person reads. Nothing is ever rejected by itself."""
-    _require()
-    from stillme.study.prolific import approve as approving
+    where = _where(bundle, data, database)
+    from stillme.study.prolific import commands
 
-    _asked(
-        bundle,
-        data,
-        database,
-        lambda s, client: approving.reject(s.store, client, submission, category, message, s.now, print),
-    )
+    commands.reject(where, submission, category, message, print)
 
 
 @prolific.command("return")
@@ -237,15 +422,10 @@ def ask_return(
     database: Database = "",
 ) -> None:
     """Ask somebody to return a submission, which costs them nothing."""
-    _require()
-    from stillme.study.prolific import approve as approving
+    where = _where(bundle, data, database)
+    from stillme.study.prolific import commands
 
-    _asked(
-        bundle,
-        data,
-        database,
-        lambda s, client: approving.ask_return(s.store, client, submission, reason, s.now, print),
-    )
+    commands.ask_return(where, submission, reason, print)
 
 
 @prolific.command()
@@ -255,41 +435,32 @@ def bonus(
     database: Database = "",
     go: Annotated[bool, typer.Option("--go", help="Pay; else say who would get it.")] = False,
     settled: Annotated[
-        str, typer.Option(metavar="PAYMENT", help="A payment whose end was unknown, after you looked on Prolific.")
-    ] = "",
-    outcome: Annotated[str, typer.Option(metavar="paid|unpaid", help="What you found about it.")] = "",
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="PAYMENT paid|unpaid", help="What you found on Prolific about a payment of unknown end."
+        ),
+    ] = None,
 ) -> None:
     """Pay the bonus to everybody who earned it, once, whatever happens in between."""
-    _require()
-    from stillme.study.prolific import pay as paying
+    where = _where(bundle, data, database)
+    from stillme.study.prolific import commands
 
-    async def ask(study: Study, client: Prolific) -> None:
-        if settled:
-            await paying.settle(study.store, settled, outcome, study.now, print)
-        else:
-            await paying.pay(study.store, client, study.bundle, study.now, print, go)
-
-    _asked(bundle, data, database, ask)
+    commands.bonus(where, print, go, settled)
 
 
 @prolific.command()
 def webhook(
     bundle: BundleFolder,
-    public: Annotated[str, typer.Option(help="The study's own address: https://…")],
     data: Data = None,
     database: Database = "",
+    public: Annotated[str, typer.Option(help="The study's own address, if it is not the published one.")] = "",
     workspace: Annotated[str, typer.Option(help="Prolific's id of the workspace, if you have several.")] = "",
 ) -> None:
     """Have Prolific tell the server of returns and timeouts at once."""
-    _require()
-    from stillme.study.prolific import hooks
+    where = _where(bundle, data, database)
+    from stillme.study.prolific import commands
 
-    _asked(
-        bundle,
-        data,
-        database,
-        lambda s, client: hooks.subscribe(s.store, client, s.data, public, workspace, print),
-    )
+    commands.webhook(where, public, workspace, print)
 
 
 @prolific.command()
@@ -298,22 +469,23 @@ def places(
     number: Annotated[int, typer.Argument(min=1, help="How many people in all; never fewer than before.")],
     data: Data = None,
     database: Database = "",
+    below_floor: Annotated[
+        bool, typer.Option("--below-floor", help="Although the pay is below the hourly floor.")
+    ] = False,
 ) -> None:
     """Offer more places."""
-    _require()
-    from stillme.study.prolific import publish as publishing
+    where = _where(bundle, data, database)
+    from stillme.study.prolific import commands
 
-    _asked(
-        bundle, data, database, lambda s, client: publishing.set_places(s.store, client, s.bundle, number, print)
-    )
+    commands.places(where, number, print, below_floor)
 
 
 def _move(name: str, says: str) -> None:
     def move(bundle: BundleFolder, data: Data = None, database: Database = "") -> None:
-        _require()
-        from stillme.study.prolific import publish as publishing
+        where = _where(bundle, data, database)
+        from stillme.study.prolific import commands
 
-        _asked(bundle, data, database, lambda s, client: publishing.move(s.store, client, name, print))
+        commands.move(where, name, print)
 
     move.__doc__ = says
     prolific.command(name)(move)

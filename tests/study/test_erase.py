@@ -233,8 +233,11 @@ def test_who_reads_at_length_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     done = erased(desk)
     raw.execute("COMMIT")
     raw.close()
-    desk.engine.dispose()
     assert not done.scrubbed and "somebody is reading" in done.text
+    assert PID.encode() in on_disk(tmp_path)
+    assert retain(desk.engine, desk.bundle, desk.now).scrubbed
+    assert PID.encode() not in on_disk(tmp_path), "what could not be done then is done later"
+    desk.engine.dispose()
 
 
 def test_addresses_go_after_a_month_and_identities_when_they_are_due(desk: Desk) -> None:

@@ -5,12 +5,12 @@ May run at any time and as often as one likes; it does what is due. Ratings stay
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from stillme.study.bundle import Bundle
-from stillme.study.scrub import LATER, overwrite, scrub
+from stillme.study.scrub import LATER, is_due, overwrite, scrub
 from stillme.study.store import write_now
 from stillme.study.tables import (
     admin_session,
@@ -74,16 +74,15 @@ class Retained:
 def retain(engine: Engine, bundle: Bundle, now: float) -> Retained:
     """Removes what is due. Afterwards nothing of it can be read in the database's files."""
     done = write_now(engine, lambda connection: _retain(connection, bundle, now))
-    return done if not (done.addresses or done.identities or done.submissions) else _scrubbed(engine, done)
-
-
-def _scrubbed(engine: Engine, done: Retained) -> Retained:
-    return Retained(**{**done.__dict__, "scrubbed": scrub(engine)})
+    if done.addresses or done.identities or done.submissions or is_due(engine):
+        return replace(done, scrubbed=scrub(engine))
+    return done
 
 
 def _retain(connection: Connection, bundle: Bundle, now: float) -> Retained:
     overwrite(connection)
-    is_over = now - last_activity(connection) > bundle.settings.retention_days * DAY
+    last = last_activity(connection)
+    is_over = 0 < last < now - bundle.settings.retention_days * DAY  # 0: nobody has come, or they come just now
     unpaid = is_over and connection.scalar(select(payment.c.id).where(payment.c.state != "paid")) is not None
     old = is_over and not unpaid
     done = Retained(

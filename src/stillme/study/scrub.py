@@ -5,12 +5,14 @@ Copies that were made before, and a server's own log of changes, are not reached
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, delete, select
 from sqlalchemy.exc import OperationalError
 
-from stillme.study.tables import metadata
+from stillme.study.store import upsert, write_now
+from stillme.study.tables import meta, metadata
 
 PATIENCE = "20s"
+DUE = "scrub"
 LATER = (
     "The rows are gone, but their bytes may still be in the database's files, because somebody is reading it."
     " They go with the next run of stillme study retain."
@@ -28,9 +30,24 @@ def scrub(engine: Engine) -> bool:
     at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
     try:
         with at_once.connect() as connection:
-            return _lite(connection) if engine.dialect.name == "sqlite" else _postgres(connection)
+            done = _lite(connection) if engine.dialect.name == "sqlite" else _postgres(connection)
     except OperationalError:  # locked for too long
-        return False
+        done = False
+    write_now(engine, lambda connection: _note(connection, done))
+    return done
+
+
+def _note(connection: Connection, done: bool) -> None:
+    if done:
+        connection.execute(delete(meta).where(meta.c.key == DUE))
+    else:
+        upsert(connection, meta, {"key": DUE, "value": ""}, keep=True)
+
+
+def is_due(engine: Engine) -> bool:
+    """Whether an earlier one could not be done."""
+    with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+        return connection.scalar(select(meta.c.value).where(meta.c.key == DUE)) is not None
 
 
 def _lite(connection: Connection) -> bool:

@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from stillme.study import people, seats
 from stillme.study.pages import BACK
+from stillme.study.prolific.client import SITE
 from stillme.study.store import upsert
 from stillme.study.tables import lesson, meta, participant, seat, sitting
 from tests.study.visiting import House, Visitor
@@ -329,7 +330,7 @@ def test_from_prolific_the_code_comes_with_the_way_back(open_house: Open) -> Non
     anna.rate()
     anna.finish()
     anna.send("/debrief")
-    back = BACK + house.codes()["COMPLETED"]
+    back = SITE + BACK + house.codes()["COMPLETED"]
     assert anna.path == "/complete" and back in anna.page.links and "data-seconds" in anna.page.text
     anna.open("/complete?stay=1")
     assert back in anna.page.links and "data-seconds" not in anna.page.text, "who wants to stay is not sent away"

@@ -19,6 +19,8 @@ from stillme.study.desk import Serving, Study
 from stillme.study.door import cookie_name
 from stillme.study.keys import Keys
 from stillme.study.people import Launch
+from stillme.study.prolific.client import Prolific
+from stillme.study.prolific.launch import Door
 from stillme.study.store import open_store, write_now
 from stillme.study.tables import meta
 from stillme.web.guard import Hosts
@@ -46,7 +48,8 @@ class House:
         self.clock = Clock()
         serving = Serving(entry, PUBLIC if entry != "plain" else "", clock=self.clock)
         store = open_store(f"sqlite:///{folder / 'study.db'}")
-        self.study = Study(bundle, folder / "bundle", folder, store, KEYS, serving)
+        recruits = Door(entry, PUBLIC, store, Prolific("nobody's")) if entry != "plain" else None  # never asked
+        self.study = Study(bundle, folder / "bundle", folder, store, KEYS, serving, recruits)
         self.do(lambda c: seats.attach(c, bundle, self.clock()))
         self.app = make_app(self.study, Hosts.of("127.0.0.1", serving.public))
         self.base = serving.public or "http://127.0.0.1"

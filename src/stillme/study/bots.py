@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
+from uuid import uuid4
 
 from stillme.study.browsing import Browser, Field, Form, Page
 from stillme.study.bundle import CANNOT_DETERMINE, CHECK
@@ -88,10 +88,19 @@ class LeftError(Exception):
 
 
 class Bot:
-    """One participant with one link. `run` again is the same person coming back, with a new browser."""
+    """One participant with one link. `run` again is the same person coming back, with a new browser. `is_over`:
+    whether looking for a place again is in vain."""
 
-    def __init__(self, base: str, link: str, name: str, manner: Manner, seed: str = "") -> None:
-        self.base, self.link, self.manner = base, link, manner
+    def __init__(
+        self,
+        base: str,
+        link: str,
+        name: str,
+        manner: Manner,
+        seed: str = "",
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.base, self.link, self.manner, self.is_over = base, link, manner, is_over
         self.told = Told(name)
         self._chance = random.Random(f"{seed}\0{name}")
         self._rev = 0
@@ -120,8 +129,7 @@ class Bot:
     def operation(self, kind: str, item: str, name: str = "", value: str = "") -> dict[str, Any]:
         """With an id of its own, and newer than all before."""
         self._rev = max(int(time.time() * 1000), self._rev + 1)
-        made = UUID(int=self._chance.getrandbits(128), version=4)
-        return {"id": str(made), "kind": kind, "item": item, "field": name, "value": value, "rev": self._rev}
+        return {"id": str(uuid4()), "kind": kind, "item": item, "field": name, "value": value, "rev": self._rev}
 
     def answer(self, name: str, options: Sequence[Field]) -> str:
         """What this person says to a question."""
@@ -223,7 +231,7 @@ class _Tab:
             form = self._bot.pick(forms)
             self._bot.told.task = dict(form.filled()).get("task", "")
             return await self._submit(form)
-        if self._looks <= 0:
+        if self._looks <= 0 or self._bot.is_over():
             return None
         self._looks -= 1
         await asyncio.sleep(self._bot.manner.every)
@@ -247,7 +255,7 @@ class _Tab:
         item = page.data["item"]
         sent = [pair for pair in form.filled() if pair[0] not in given]
         after = await self._browser.submit(form, [*sent, *given.items(), ("go", "next")])
-        if after.status == 200 and after.path != page.path:
+        if after.status == 200 and after.path.startswith("/items"):  # anywhere else: the place is gone
             self._bot.told.saved += [Saved("", "answer", item, name, value, 0) for name, value in given.items()]
             self._bot.told.items.add(item)
         return after

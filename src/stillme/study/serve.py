@@ -181,7 +181,7 @@ def _greeting(study: Study, options: Options, where: str) -> Iterator[str]:
 async def beside(study: Study) -> AsyncIterator[None]:
     """What happens beside the pages; it ends with them."""
     tasks = [
-        asyncio.create_task(_again(SWEEP, lambda: _sweep(study))),
+        asyncio.create_task(_again(min(SWEEP, study.serving.lease / 4), lambda: _sweep(study))),
         asyncio.create_task(_again(DAILY, lambda: _retain(study))),
     ]
     if study.serving.entry != "plain":

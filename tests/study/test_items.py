@@ -39,8 +39,8 @@ class Rater:
         launch = Launch(name, "study", f"s-{name}")
         token = house.do(lambda c: people.enter(c, KEYS, launch, "127.0.0.1", now))
         person = house.do(lambda c: people.who(c, KEYS, token, now)).id
-        for step in ("guided", "tutored"):
-            house.do(lambda c, step=step: people.note(c, person, step, now))
+        house.do(lambda c: people.note(c, person, "guided", now))
+        house.do(lambda c: people.note(c, person, "tutored", now))
         house.do(lambda c: people.consent(c, person, "c1", now))
         self.id = house.do(lambda c: seats.take(c, house.study.bundle, person, task, now))
         self.visitor.client.cookies.set(cookie_name(house.study), token)
@@ -192,7 +192,7 @@ def test_too_much_too_many_and_not_ours(house: House) -> None:
     assert rater.post(*[rater.op("away") for _ in range(101)]).status_code == 422
     assert rater.post(*[rater.op("comment", value="x" * 1900) for _ in range(50)]).status_code == 413
     assert rater.post(rater.op("open"), **{"X-Stillme-Token": "wrong"}).status_code == 403
-    assert rater.post(rater.op("open"), **{"Origin": "https://evil.example"}).status_code == 403
+    assert rater.post(rater.op("open"), Origin="https://evil.example").status_code == 403
     assert rater.post(rater.op("open"), **{"Content-Type": "text/plain"}).status_code == 415
     assert rater.visitor.post("/items/1", [("token", "wrong")]).status == 403
     rater.visitor.client.cookies.clear()
@@ -207,7 +207,7 @@ def test_the_minimum_is_the_servers(house: House) -> None:
     house.clock.now += 2
     refused = rater.send(done)[0]
     assert refused["wait"] == pytest.approx(3) and "3 more seconds" in refused["refused"]
-    assert 'data-left="3.0"' in rater.visitor.open("/items/1").text
+    assert 'data-left="3.000"' in rater.visitor.open("/items/1").text
     lying = rater.send({**rater.op("done"), "age": 0}, {**rater.op("open", 2), "age": 60_000})
     assert lying[0]["wait"] is not None
     house.clock.now += 3

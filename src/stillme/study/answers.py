@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from stillme.strict import Frozen
@@ -232,12 +232,14 @@ class _Taking:
         return "", None
 
 
+_GIVEN = select(answer.c.field, answer.c.value).where(
+    answer.c.sitting == bindparam("of_sitting"), answer.c.item == bindparam("of_item")
+)
+
+
 def given(connection: Connection, sat: str, item: str) -> dict[str, str]:
     """Field -> value, of what was answered about an item."""
-    rows = connection.execute(
-        select(answer.c.field, answer.c.value).where(answer.c.sitting == sat, answer.c.item == item)
-    )
-    return {row.field: row.value for row in rows}
+    return dict(connection.execute(_GIVEN, {"of_sitting": sat, "of_item": item}).tuples().all())
 
 
 def unanswered(bundle: Bundle, screen: Screen, values: Mapping[str, str]) -> list[str]:

@@ -9,13 +9,15 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import Connection, func, select
+from markupsafe import Markup, escape
+from sqlalchemy import Connection, bindparam, func, select
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from stillme.study import answers
@@ -28,7 +30,6 @@ from stillme.study.flow import ITEMS, need
 from stillme.study.people import Person
 from stillme.study.seats import Sitting
 from stillme.study.sheet import Sheet, strip
-from stillme.study.showing import render
 from stillme.study.tables import answer, opening
 from stillme.web.bodies import check
 
@@ -41,7 +42,10 @@ except ImportError:
 
 
 NEXT, LEAVE = "next", "leave"
-_OPENINGS = select(opening.c.item, opening.c.opened, opening.c.done)
+UNSCRIPTED = "<noscript>Press Next after each item: that saves your answers.</noscript>"
+_OPENINGS = select(opening.c.item, opening.c.opened, opening.c.done).where(
+    opening.c.sitting == bindparam("of_sitting")
+)
 
 
 def routes(study: Study) -> list[BaseRoute]:
@@ -64,7 +68,7 @@ class Standing:
     opened: Mapping[str, float]
     done: Mapping[str, float]
 
-    @property
+    @cached_property
     def numbers(self) -> frozenset[int]:
         """Of the items that are done."""
         return frozenset(self.sat.deal.number[item] for item in self.done)
@@ -89,8 +93,14 @@ class Standing:
 
 
 def _standing(connection: Connection, sat: Sitting) -> Standing:
-    rows = connection.execute(_OPENINGS.where(opening.c.sitting == sat.id)).all()
-    return Standing(sat, {r.item: r.opened for r in rows}, {r.item: r.done for r in rows if r.done is not None})
+    rows = connection.execute(_OPENINGS, {"of_sitting": sat.id}).all()
+    done = {item: at for item, _, at in rows if at is not None}
+    return Standing(sat, {item: at for item, at, _ in rows}, done)
+
+
+def _left(seconds: float | None) -> str:
+    """An attribute that is there once the item was opened."""
+    return "" if seconds is None else f' data-left="{seconds:.3f}"'
 
 
 def _screen(sat: Sitting, number: int) -> Screen:
@@ -134,29 +144,27 @@ class Items:
     def _draw(
         self, request: Request, found: Standing, number: int, given: Mapping[str, str], said: str, status: int
     ) -> Response:
-        bundle, now = self._study.bundle, self._study.now()
-        screen = found.sat.deal.screens[number - 1]
-        item = bundle.item[screen.item]
-        shown = self._sheet.pictures(item, screen)
-        return render(
-            request,
-            "item.html",
-            status,
-            item=item,
-            shown=shown,
-            panels=self._sheet.panels(screen, given, shown, asking=bool(said)),
-            comment=given.get(COMMENT, ""),
-            strip=strip(found.of, number, found.numbers),
-            number=number,
-            of=found.of,
-            done=sorted(found.numbers),
-            task=bundle.task[found.sat.task].title,
-            left=found.left(screen.item, bundle.minimum_seconds, now),
-            issued=round(now * 1000),
-            queue=self._study.keys.queue(found.sat.id),
-            guide=self._sheet.guide,
-            said=said,
-        )
+        study, screen = self._study, found.sat.deal.screens[number - 1]
+        done = found.numbers
+        values = self._sheet.item(screen, given, asking=bool(said)) | {
+            "number": str(number),
+            "of": str(found.of),
+            "count": str(len(done)),
+            "share": f"{100 * len(done) / found.of:.0f}",
+            "done": " ".join(map(str, sorted(done))),
+            "strip": strip(found.of, number, done),
+            "previous": str(number - 1 or found.of),
+            "task": escape(study.bundle.task[found.sat.task].title),
+            "left": _left(found.left(screen.item, study.bundle.minimum_seconds, study.now())),
+            "issued": str(round(study.now() * 1000)),
+            "queue": study.keys.queue(found.sat.id),
+            "token": study.keys.form_token(request.state.token),
+            "comment": "\n" + escape(given.get(COMMENT, "")),  # a parser drops the first new line
+            "state": UNSCRIPTED if len(done) < found.of else "Every item is done.",
+            "finishing": "" if len(done) == found.of else " hidden",
+            "said": Markup('<p class="notice">{}</p>').format(said) if said else "",
+        }
+        return HTMLResponse(self._sheet.page(values), status)
 
     async def submit(self, request: Request) -> Response:
         """A page's form: keeps what was answered, and goes on if the item is done."""

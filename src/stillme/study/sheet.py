@@ -1,81 +1,95 @@
-"""The evaluation page's parts as HTML. What is the same for everybody is drawn once a bundle, then only filled in.
+"""The evaluation page as HTML. What is the same for everybody is drawn once a bundle; then only holes are filled.
 
-Cards carry a mark where the field's name goes; ids of fields and values are plain by the bundle's own rules.
+Raters load it once an item, all of them at once, and a template run each time would cost more than the rest.
+Whatever goes into a hole is escaped before; names of fields and values are plain by the bundle's own rules.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from stillme.study.bundle import CHECK, Bundle, Item, Picture
+from stillme.study.bundle import CHECK, Bundle, Picture
 from stillme.study.deal import Screen, questions
 from stillme.web.pages import environment
 
 FIELD = "\ue000"  # of the private use area: in no question
+HOLE = re.compile("\ue001(\\w+)\ue001")
 SIDES = ("Left image", "Right image")
 LETTERS = ("Image A", "Image B")
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A picture and what people call it."""
-
-    title: str
-    picture: Picture
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Questions that belong together; where every output is rated by itself, with its picture."""
-
-    cards: Markup
-    shown: Shown | None = None
+def hole(name: str) -> Markup:
+    return Markup(f"\ue001{name}\ue001")
 
 
 class Sheet:
-    """The questions of a bundle, ready to be filled in."""
+    """The page of a bundle, ready to be filled in."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
-        self._card = environment("stillme.study").get_template("item_card.html")
+        self._templates = environment("stillme.study")
         self._cards = {
-            question.id: self._draw(question.id, question.text, question.cannot_determine)
+            question.id: self._card(question.id, question.text, question.cannot_determine)
             for question in bundle.questions
         }
-        guide = environment("stillme.study").get_template("item_guide.html")
-        self.guide = Markup(guide.render(bundle=bundle))
+        self._figures: dict[tuple[str, str], str] = {}
+        page = self._templates.get_template("item.html")
+        titles = LETTERS if bundle.is_each else ()
+        self._pieces = HOLE.split(page.render(bundle=bundle, hole=hole, titles=titles))
 
-    def _draw(self, question: str, text: str, cannot: bool) -> str:
-        asked = self._bundle.question[question]
-        return self._card.render(field=FIELD, text=text, options=asked.options, kind=asked.kind, cannot=cannot)
+    def page(self, values: Mapping[str, str]) -> str:
+        """The page with its holes filled; a value is HTML."""
+        pieces = self._pieces.copy()
+        pieces[1::2] = [values[name] for name in pieces[1::2]]
+        return "".join(pieces)
 
-    def pictures(self, item: Item, screen: Screen) -> list[Shown]:
+    def item(self, screen: Screen, given: Mapping[str, str], asking: bool) -> dict[str, str]:
+        """What is shown and asked about an item. `asking`: what has no answer yet is pointed at."""
+        item = self._bundle.item[screen.item]
+        figures = [self._figure("Source", item.source), *self._outputs(screen)]
+        cards = self._panels(screen, given, asking)
+        shown = {"figures": figures[0] if self._bundle.is_each else "".join(figures)}
+        for place, html in enumerate(cards):
+            shown |= {f"cards{place}": html, f"figure{place}": figures[place + 1]}
+        wanted = item.occupation if self._bundle.layout == "occupation_pair" else item.prompt
+        return {**shown, "item": item.id, "wanted": escape(wanted or item.prompt)}
+
+    def _outputs(self, screen: Screen) -> list[str]:
         """The outputs from left to right, by the names that this layout gives them."""
-        images = {output.id: output.image for output in item.outputs}
+        images = {output.id: output.image for output in self._bundle.item[screen.item].outputs}
         titles = LETTERS if self._bundle.is_each else SIDES if len(screen.order) > 1 else ("Edited image",)
-        return [Shown(title, images[id]) for title, id in zip(titles, screen.order, strict=True)]
+        return [self._figure(title, images[id]) for title, id in zip(titles, screen.order, strict=True)]
 
-    def panels(self, screen: Screen, given: Mapping[str, str], shown: list[Shown], asking: bool) -> list[Panel]:
-        """`asking`: what has no answer yet is pointed at."""
+    def _figure(self, title: str, picture: Picture) -> str:
+        key = (title, picture.sha256)
+        if key not in self._figures:
+            drawn = self._templates.get_template("item_figure.html").render(title=title, picture=picture)
+            self._figures[key] = drawn
+        return self._figures[key]
+
+    def _panels(self, screen: Screen, given: Mapping[str, str], asking: bool) -> list[str]:
+        """The questions, together that are about one output."""
         found: dict[str, list[str]] = {}
         for field, output, question in questions(self._bundle, screen):
             card = self._check(screen) if field == CHECK else self._cards[question.id]
             found.setdefault(output, []).append(_filled(card, field, given.get(field), asking))
-        pictures = shown if self._bundle.is_each else [None]
-        return [
-            Panel(Markup("".join(cards)), picture) for cards, picture in zip(found.values(), pictures, strict=True)
-        ]
+        return ["".join(cards) for cards in found.values()]
+
+    def _card(self, question: str, text: str, cannot: bool) -> str:
+        asked = self._bundle.question[question]
+        card = self._templates.get_template("item_card.html")
+        return card.render(field=FIELD, text=text, options=asked.options, kind=asked.kind, cannot=cannot)
 
     def _check(self, screen: Screen) -> str:
         assert screen.check is not None
         key = f"{CHECK} {screen.check.of} {screen.check.option}"
         if key not in self._cards:
             text = self._bundle.texts.check.replace("{n}", str(screen.check.option))
-            self._cards[key] = self._draw(screen.check.of, text, cannot=False)
+            self._cards[key] = self._card(screen.check.of, text, cannot=False)
         return self._cards[key]
 
 
@@ -86,10 +100,10 @@ def _filled(card: str, field: str, value: str | None, asking: bool) -> str:
     return card.replace('class="card', 'class="card missing', 1) if asking else card
 
 
-def strip(of: int, current: int, done: Collection[int]) -> Markup:
+def strip(of: int, current: int, done: Collection[int]) -> str:
     """The numbered boxes; their state is also said."""
     boxes = _boxes(of)
-    return Markup("".join(boxes[n - 1][(n == current) + 2 * (n in done)] for n in range(1, of + 1)))
+    return "".join([boxes[n - 1][(n == current) + 2 * (n in done)] for n in range(1, of + 1)])
 
 
 @lru_cache(maxsize=16)

@@ -49,8 +49,10 @@ def _options(bundle: Path, data: Path | None, database: str, **more: Any) -> Any
 
 
 @contextmanager
-def _opened(bundle: Path, data: Path | None, database: str) -> Iterator[Study]:
-    """The study with its database, beside a server that may be running."""
+def _opened(bundle: Path, data: Path | None, database: str, is_there: bool = False) -> Iterator[Study]:
+    """The study with its database, beside a server that may be running. `is_there`: a new one is not made."""
+    if is_there and not database:
+        _check_there((data or bundle.parent / f"{bundle.name}-data") / "study.db")
     options = _options(bundle, data, database)
     from stillme.study.serve import open_study
     from stillme.study.store import reachable
@@ -61,6 +63,16 @@ def _opened(bundle: Path, data: Path | None, database: str) -> Iterator[Study]:
             yield study
     finally:
         study.store.close()
+
+
+def _check_there(path: Path) -> None:
+    from stillme.errors import InputError
+
+    if not path.is_file():
+        raise InputError(
+            f"There are no answers at {path}.",
+            "Give --data FOLDER or --database URL, as stillme study serve has it.",
+        )
 
 
 def _where(bundle: Path, data: Path | None, database: str) -> Where:
@@ -177,7 +189,7 @@ def export(
 
     if form not in ("parquet", "csv"):
         raise InputError(f"--format {form} is not known.", "Choose parquet or csv.")
-    with _opened(bundle, data, database) as study:
+    with _opened(bundle, data, database, is_there=True) as study:
         from stillme.study.export import export as write
 
         write(study.store.engine, study.bundle, study.keys, folder, "csv" if form == "csv" else "parquet", history)
@@ -199,7 +211,7 @@ def take(
 @app.command()
 def erase(
     bundle: BundleFolder,
-    pid: Annotated[str, typer.Argument(metavar="PID", help="The participant's Prolific id.")],
+    pid: Annotated[str, typer.Argument(metavar="PID", help="The Prolific id; -: read from standard input.")],
     data: Data = None,
     database: Database = "",
     detach: Annotated[
@@ -207,16 +219,17 @@ def erase(
     ] = False,
 ) -> None:
     """Delete everything about somebody who asks for it; a mark stays, so that nobody asks them again."""
-    with _opened(bundle, data, database) as study:
+    given = typer.get_text_stream("stdin").readline().strip() if pid == "-" else pid
+    with _opened(bundle, data, database, is_there=True) as study:
         from stillme.study.erase import erase as forget
 
-        forget(study.store.engine, study.keys, pid, "detach" if detach else "delete", study.now())
+        forget(study.store.engine, study.keys, given, "detach" if detach else "delete", study.now())
 
 
 @app.command()
 def retain(bundle: BundleFolder, data: Data = None, database: Database = "") -> None:
     """Remove identities and addresses that are no longer needed; a server does so by itself every day."""
-    with _opened(bundle, data, database) as study:
+    with _opened(bundle, data, database, is_there=True) as study:
         from stillme.study.retention import retain as remove
 
         print(remove(study.store.engine, study.bundle, study.now()).text)
@@ -227,10 +240,11 @@ def backup(
     bundle: BundleFolder,
     folder: Annotated[Path, typer.Option("--to", metavar="FOLDER", help="Where backups are kept.")],
     data: Data = None,
+    database: Database = "",
     keep: Annotated[int, typer.Option(min=0, help="How many stay; 0: all.")] = 0,
 ) -> None:
     """Copy the SQLite database while it is in use, and check the copy."""
-    with _opened(bundle, data, "") as study:
+    with _opened(bundle, data, database, is_there=True) as study:
         from stillme.study.backup import backup as copy
 
         copy(study.store.engine, folder, study.now(), keep)

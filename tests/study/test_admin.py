@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from stillme.errors import InputError
 from stillme.study import coordinators, overview, people, seats
 from stillme.study.overview import Comment
-from stillme.study.tables import admin, admin_session, audit, bonus, participant, payment, sitting
+from stillme.study.tables import admin, admin_session, audit, bonus, identity, participant, payment, sitting
 from tests.study.office import NAME, PASSWORD, Office, log_in, op, token_of, varied
 
 PAGES = ("/admin", "/admin/comments", "/admin/log", "/admin/raters/r0123456789ab", "/admin/raters/{rater}")
@@ -160,7 +160,7 @@ def test_forms_of_other_sessions_change_nothing(office: Office) -> None:
     token = token_of(browser.get("/admin").text)
     assert browser.post("/admin/pause", data={"token": token, "entry": "paused"}, headers=evil).status_code == 403
     assert office.do(lambda c: c.scalar(select(participant.c.excluded))) is None
-    assert "paused" not in browser.get("/admin").text.split("Entry and comments")[0]
+    assert "Entry is paused" not in browser.get("/admin").text
 
 
 def test_a_login_form_of_somebody_else_logs_nobody_in(office: Office) -> None:
@@ -172,7 +172,8 @@ def test_a_login_form_of_somebody_else_logs_nobody_in(office: Office) -> None:
     assert answer.status_code == 403
 
 
-def test_the_overview_counts_what_there_is(office: Office) -> None:
+def test_the_overview_counts_what_there_is(tmp_path: Path, database: str) -> None:
+    office = Office(tmp_path, database)
     complete = office.seat("complete")
     office.rate(complete, varied)
     office.finish(complete)
@@ -207,7 +208,8 @@ def test_the_overview_counts_what_there_is(office: Office) -> None:
         (office.rater(at_work), 2, 4),
     ]
     page = office.coordinator().get("/admin").text
-    for said in ("1 of 6", "7.00 USD", "2 of 4", "Found no free place", office.rater(at_work), "not Krippendorff"):
+    office.close()
+    for said in ("1 of 6", "7.00 USD", "2 of 4", "Found no free place", seen.seats[1].rater, "not Krippendorff"):
         assert said in page
 
 
@@ -314,3 +316,19 @@ def test_the_log_is_shown(office: Office) -> None:
     browser = office.coordinator()
     page = browser.get("/admin/log").text
     assert "add coordinator" in page and "login" in page and "command line" in page
+
+
+def test_whoever_finds_no_place_is_counted_once(tmp_path: Path) -> None:
+    office = Office(tmp_path, tasks=1, seats=1)
+    office.seat("first")
+    browser = office.browser()
+    browser.get("/p/start?PROLIFIC_PID=late&SESSION_ID=s-late")
+    late = office.do(lambda c: c.scalars(select(identity.c.participant).where(identity.c.pid == "late")).one())
+    office.do(lambda c: people.note(c, late, "guided", office.now))
+    office.do(lambda c: people.consent(c, late, "c1", office.now))
+    office.do(lambda c: people.note(c, late, "tutored", office.now))
+    for _ in range(3):
+        assert "All places are taken" in browser.get("/tasks").text
+    counted = office.do(coordinators.surplus)
+    office.close()
+    assert counted == 1

@@ -102,8 +102,9 @@ class Overview:
 
     @property
     def marked(self) -> Sequence[Quality]:
-        """Raters of whom there is something to say."""
-        return [one for one in self.raters if one.excluded or one.flags]
+        """Raters of whom there is something to say, first those whom the analysis leaves out."""
+        found = [one for one in self.raters if one.excluded or one.flags]
+        return sorted(found, key=lambda one: not one.is_removed)
 
 
 def overview(connection: Connection, bundle: Bundle, keys: Keys, now: float) -> Overview:

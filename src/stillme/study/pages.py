@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from stillme.study import flow, lessons, people, seats, tasks
+from stillme.study import coordinators, flow, lessons, people, seats, tasks
 from stillme.study.asking import own_form
 from stillme.study.desk import Study
 from stillme.study.door import cookie_name
@@ -265,6 +265,7 @@ async def _board(request: Request, person: Person, refused: str = "") -> Respons
     if person.task is not None:
         return render(request, "closed.html", status, **tasks.away(cards[person.task]))
     if not any(card.free > 0 for card in cards.values()):
+        await study.store.write(lambda c: coordinators.turned_away(c, study.keys, person.id, study.now()))
         return render(request, "closed.html", status, title="All places are taken", sentence=seats.FULL)
     return render(request, "tasks.html", status, refused=refused, **tasks.page(study.bundle, cards))
 

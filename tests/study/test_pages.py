@@ -217,7 +217,8 @@ def test_the_dashboard_says_how_the_tasks_stand_in_words(open_house: Open) -> No
     assert anna.path == "/items/1"
     ben.choose("t01")
     assert ben.page.status == 409 and "Somebody else has just taken the last place" in ben.text()
-    assert "1/1 places taken Locked" in ben.text() and "0/1 places taken Choose Task 1" in ben.text()
+    assert "Task 2 2 items 1/1 places taken Locked" in ben.text()
+    assert "Task 1 2 items 0/1 places taken Choose Task 1" in ben.text()
     counts = dict(zip(("Tasks in all", "Available", "Locked"), ("3", "2", "1"), strict=True))
     assert all(f"{label} {count}" in ben.text() for label, count in counts.items())
     ben.choose("t99")

@@ -39,7 +39,7 @@ def _shown(task: Task, card: Card) -> dict[str, Any]:
     return {
         "id": task.id,
         "title": task.title,
-        "items": len(task.items),
+        "count": len(task.items),
         "taken": taken,
         "seats": card.seats,
         "dots": [place < taken for place in range(card.seats)],

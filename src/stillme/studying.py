@@ -86,13 +86,13 @@ def _where(bundle: Path, data: Path | None, database: str) -> Where:
 @app.command()
 def build(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run whose edits are to be rated.")],
+    preset: Annotated[
+        str, typer.Option(help="Which study: paper, exp1, exp2-pairwise, exp2-independent or exp3.")
+    ],
     folder: Annotated[
         Path | None,
         typer.Option("--to", metavar="FOLDER", help="The bundle's folder, a new one; else study-PRESET."),
     ] = None,
-    preset: Annotated[
-        str, typer.Option(help="Which study: paper, exp1, exp2-pairwise, exp2-independent or exp3.")
-    ] = "paper",
     size: Annotated[int | None, typer.Option(min=1, help="Items in all.")] = None,
     tasks: Annotated[int | None, typer.Option(min=1, help="How many tasks.")] = None,
     raters: Annotated[int | None, typer.Option(min=1, help="People a task.")] = None,

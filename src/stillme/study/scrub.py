@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from stillme.study.store import upsert, write_now
 from stillme.study.tables import meta, metadata
 
-PATIENCE = "20s"
+PATIENCE = 20  # seconds
 DUE = "scrub"
 LATER = (
     "The rows are gone, but their bytes may still be in the database's files, because somebody is reading it."
@@ -57,7 +57,7 @@ def _lite(connection: Connection) -> bool:
 
 
 def _postgres(connection: Connection) -> bool:
-    connection.exec_driver_sql(f"SET lock_timeout = '{PATIENCE}'")
+    connection.exec_driver_sql(f"SET lock_timeout = '{PATIENCE}s'")
     try:
         for table in metadata.sorted_tables:
             connection.exec_driver_sql(f'VACUUM (FULL) "{table.name}"')

@@ -239,7 +239,8 @@ _GIVEN = select(answer.c.field, answer.c.value).where(
 
 def given(connection: Connection, sat: str, item: str) -> dict[str, str]:
     """Field -> value, of what was answered about an item."""
-    return dict(connection.execute(_GIVEN, {"of_sitting": sat, "of_item": item}).tuples().all())
+    rows = connection.execute(_GIVEN, {"of_sitting": sat, "of_item": item})
+    return {row.field: row.value for row in rows}
 
 
 def unanswered(bundle: Bundle, screen: Screen, values: Mapping[str, str]) -> list[str]:

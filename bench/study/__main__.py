@@ -50,6 +50,7 @@ HEAD = (
     "save p50 / p99 ms",
     "enter p99",
     "peak MB",
+    "CPU ms/req",
     "CPU",
     "load's CPU",
 )
@@ -87,6 +88,7 @@ class Figures:
     times: Mapping[str, Spread]
     faults: Mapping[str, int]
     peak_mb: float
+    cpu_ms: float  # of the server, a request
     server_cpu: float
     client_cpu: float
 
@@ -101,6 +103,7 @@ class Figures:
             times={what: Spread(**spread) for what, spread in told["times"].items()},
             faults=told["faults"],
             peak_mb=told["peak_mb"],
+            cpu_ms=told["cpu_ms"],
             server_cpu=told["server_cpu"],
             client_cpu=told["client_cpu"],
         )
@@ -119,6 +122,7 @@ class Figures:
             self._spread("save"),
             f"{self.times['enter'].p99:.0f}",
             f"{self.peak_mb:.0f}",
+            f"{self.cpu_ms:.2f}",
             f"{self.server_cpu:.2f}",
             f"{self.client_cpu:.2f}",
         )

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 
 @dataclass
 class Form:
-    """`fields`: hidden inputs, every box ticked, the first button that has a name; `choices`: radio -> values."""
+    """`fields`: hidden inputs, and every box ticked; `choices`: radio -> its values; `buttons`: name and value."""
 
     action: str
     method: str
     fields: dict[str, list[str]] = field(default_factory=dict)
     choices: dict[str, list[str]] = field(default_factory=dict)
-    has_button: bool = False
+    buttons: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, tag: str, kind: str, name: str, value: str) -> None:
         if tag == "button" or kind == "submit":
-            if name and not self.has_button:
-                self.fields[name] = [value]
-                self.has_button = True
+            if name:
+                self.buttons.append((name, value))
         elif kind == "radio":
             self.choices.setdefault(name, []).append(value)
         elif kind in ("hidden", "checkbox"):
             self.fields.setdefault(name, []).append(value)
 
     def filled(self, turn: int) -> list[tuple[str, str]]:
-        """What is sent; `turn` chooses the answer of a question that was answered otherwise before."""
+        """What is sent, by any of its buttons; `turn` chooses another answer every time that it is asked."""
         chosen = [(name, values[turn % len(values)]) for name, values in self.choices.items()]
-        return [*((name, value) for name, values in self.fields.items() for value in values), *chosen]
+        plain = [(name, value) for name, values in self.fields.items() for value in values]
+        return [*plain, *chosen, *([random.choice(self.buttons)] if self.buttons else [])]
 
 
 class _Reader(HTMLParser):

@@ -19,7 +19,7 @@ import random
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,6 +56,7 @@ class Seen:
     begins: float = math.inf
     ends: float = math.inf
     requests: int = 0
+    ever: int = 0  # requests, within the window or not
     items: int = 0
     finished: int = 0
     times: dict[str, list[float]] = field(default_factory=dict)
@@ -76,6 +77,7 @@ class Seen:
     def add(self, what: str, took: float, requests: int = 1) -> None:
         """`what` is empty for a part of something that is timed as a whole."""
         is_open = self.is_open
+        self.ever += requests
         self.requests += requests if is_open else 0
         if what and (is_open or what == ENTER):
             self.times.setdefault(what, []).append(1000 * took)
@@ -191,8 +193,9 @@ async def measure(order: Order) -> dict[str, Any]:
     seen = await crowd.run()
     took = time.perf_counter() - began
     watching.cancel()
-    used = {"server_cpu": (meter.cpu() - server) / took, "client_cpu": (time.process_time() - client) / took}
-    return {**asdict(order), **seen.told(), **used, "peak_mb": meter.peak_mb}
+    spent = meter.cpu() - server
+    used = {"server_cpu": spent / took, "client_cpu": (time.process_time() - client) / took}
+    return {**seen.told(), **used, "cpu_ms": 1000 * spent / seen.ever, "peak_mb": meter.peak_mb}
 
 
 def main() -> int:

@@ -29,7 +29,7 @@ from stillme.study.bundle import (
 )
 
 SHEET = "exp2-independent"
-TASKS, SEATS = 10, 80
+TASKS, SEATS = 10, 100
 
 
 def write(folder: Path) -> Bundle:

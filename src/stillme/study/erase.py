@@ -1,7 +1,7 @@
 """Somebody wants their data gone: everything is deleted, or ratings are kept and nothing leads back to anybody.
 
 A tombstone with the keyed hash of the id stays, so that nobody takes part again after erasing; sums that were paid
-stay, without whom. Copies made earlier (exports, backups) are not reached.
+stay, without whom. Copies made earlier (exports, imports, backups) are not reached.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ class Erased:
             lines.append("Their submission is not approved at Prolific yet: do that there, by hand.")
         if not self.scrubbed:
             lines.append(LATER)
-        return "\n".join([*lines, "Exports and backups made before are not changed: remove or replace them."])
+        return "\n".join(
+            [*lines, "Exports, imports and backups made before are not changed: remove or replace them."]
+        )
 
 
 def erase(

@@ -27,12 +27,14 @@ IMPORTED = re.compile(
 
 @dataclass(frozen=True)
 class Weight:
-    """Bytes, as sent and as gzip would make them; `elsewhere`: files of other hosts."""
+    """Bytes: of the HTML, of everything, plain and as gzip would make them; and `sent`, to a browser that takes
+    gzip. `elsewhere`: files of other hosts."""
 
     html: int
     html_gz: int
     whole: int
     whole_gz: int
+    sent: int
     files: int
     elsewhere: int
 
@@ -47,24 +49,34 @@ async def _weigh(walk: str, base: str) -> Weight:
         await one.enter("page")
         path = await one.load(0)
         found = {path: await _get(ask.http, base + path)}
-        waiting = list(_linked(found[path].decode(), path))
-        elsewhere: set[str] = set()
+        waiting, elsewhere = list(_linked(found[path].content.decode(), path)), set()
         while waiting:
             link = waiting.pop()
             if urlsplit(link).netloc:
                 elsewhere.add(link)
             elif link not in found:
                 found[link] = await _get(ask.http, base + link)
-                waiting += _imported(found[link].decode(errors="replace"), link)
-    sizes = {link: (len(content), len(gzip.compress(content, 6))) for link, content in found.items()}
-    whole, packed = (sum(column) for column in zip(*sizes.values(), strict=True))
-    return Weight(*sizes[path], whole, packed, len(found), len(elsewhere))
+                waiting += _imported(found[link].content.decode(errors="replace"), link)
+    files = list(found.values())
+    whole, packed, sent = (sum(sizes) for sizes in zip(*(file.sizes for file in files), strict=True))
+    return Weight(*found[path].sizes[:2], whole, packed, sent, len(files), len(elsewhere))
 
 
-async def _get(http: aiohttp.ClientSession, address: str) -> bytes:
-    async with http.get(address) as answer:
+@dataclass(frozen=True)
+class File:
+    content: bytes
+    sent: int
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return len(self.content), len(gzip.compress(self.content, 6)), self.sent
+
+
+async def _get(http: aiohttp.ClientSession, address: str) -> File:
+    async with http.get(address, headers={"Accept-Encoding": "gzip"}) as answer:
         answer.raise_for_status()
-        return await answer.read()
+        content = await answer.read()
+        return File(content, answer.content_length or len(content))
 
 
 def _linked(page: str, path: str) -> Iterator[str]:

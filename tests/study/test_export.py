@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from sqlalchemy import update
 
-from stillme.errors import InputError
+from stillme.errors import InputError, SurroundingsError
 from stillme.study import people, seats
 from stillme.study.codebook import SHEETS, Column, columns_table
 from stillme.study.deal import questions
@@ -210,6 +210,14 @@ def test_parquet_holds_the_same_as_csv(desk: Desk, tmp_path: Path) -> None:
         text = pl.read_csv(tmp_path / "csv" / f"{name}.csv", schema=columns.schema)
         assert columns.height and columns.equals(text)
     assert columns["kind"].to_list().count("done") == 1
+
+
+def test_without_pyarrow_csv_is_offered(lite: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SurroundingsError, match="--format csv"):
+        exported(lite, tmp_path / "out", form="parquet")
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()], "nothing is left half done"
+    exported(lite, tmp_path / "out")
 
 
 def test_the_folder_says_what_it_is_and_is_never_overwritten(lite: Desk, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from stillme.study import coordinators, entering, seats
 from stillme.study.bundle import COMMENT, Bundle
 from stillme.study.keys import Keys
 from stillme.study.prolific.wage import Wage, measured
-from stillme.study.quality import Agreement, Quality, agreement, raters
+from stillme.study.quality import Agreement, Quality, agreement, answered, raters
 from stillme.study.seats import Card
 from stillme.study.tables import answer, bonus, opening, participant, payment, seat, sitting
 
@@ -108,13 +108,14 @@ class Overview:
 
 
 def overview(connection: Connection, bundle: Bundle, keys: Keys, now: float) -> Overview:
+    given = answered(connection)
     return Overview(
         cards=list(seats.board(connection, bundle).values()),
         seats=held(connection, bundle, keys),
         places=places(connection),
         turned_away=coordinators.surplus(connection),
-        raters=raters(connection, bundle, keys),
-        agreement=agreement(connection, bundle),
+        raters=raters(connection, bundle, keys, given),
+        agreement=agreement(connection, bundle, given),
         cost=cost(connection, bundle),
         wage=measured(connection, bundle),
         comments=_comments(connection),

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
@@ -99,8 +99,7 @@ class Quality:
         return "; ".join([*said, *(flag.reason for flag in self.flags)])
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """One answer to a question, as it is stored."""
 
     item: str
@@ -120,10 +119,13 @@ class Agreement:
     near: int | None
 
 
-def raters(connection: Connection, bundle: Bundle, keys: Keys) -> list[Quality]:
-    """Everybody who ever took a seat, in the order in which they did."""
-    given = answered(connection)
-    return [_judged(bundle, one) for one in _found(connection, bundle, keys, given)]
+Answered = Mapping[str, Sequence[Given]]  # sitting -> what was answered there
+
+
+def raters(connection: Connection, bundle: Bundle, keys: Keys, given: Answered | None = None) -> list[Quality]:
+    """Everybody who ever took a seat, in the order in which they did. `given`: answers that were read already."""
+    known = answered(connection) if given is None else given
+    return [_judged(bundle, one) for one in _found(connection, bundle, keys, known)]
 
 
 def judged(bundle: Bundle, keys: Keys, row: Any, given: Sequence[Given], alike: int) -> Quality:
@@ -132,18 +134,16 @@ def judged(bundle: Bundle, keys: Keys, row: Any, given: Sequence[Given], alike: 
     return _judged(bundle, _measured(bundle, keys, row, given, alike))
 
 
-def answered(connection: Connection) -> Mapping[str, Sequence[Given]]:
+def answered(connection: Connection) -> Answered:
     """Sitting -> what was answered there, checks included, comments not."""
     found: defaultdict[str, list[Given]] = defaultdict(list)
     asked = select(answer.c.sitting, answer.c.item, answer.c.field, answer.c.value, answer.c.ms)
-    for of, *row in connection.execute(asked.where(answer.c.field != COMMENT)):
-        found[of].append(Given(*row))
+    for of, item, field, value, ms in connection.execute(asked.where(answer.c.field != COMMENT)).all():
+        found[of].append(Given(item, field, value, ms))
     return found
 
 
-def _found(
-    connection: Connection, bundle: Bundle, keys: Keys, given: Mapping[str, Sequence[Given]]
-) -> Iterator[Quality]:
+def _found(connection: Connection, bundle: Bundle, keys: Keys, given: Answered) -> Iterator[Quality]:
     rows = connection.execute(
         select(sitting, participant.c.address_hash, participant.c.excluded, participant.c.excluded_by)
         .join(participant, participant.c.id == sitting.c.participant)
@@ -253,21 +253,22 @@ def _by_answers(least: Mapping[str, float], one: Quality) -> Iterator[tuple[str,
         yield STRAIGHT, f"{same:.0%} of all answers are the same (more than {most:.0%})"
 
 
-def agreement(connection: Connection, bundle: Bundle) -> list[Agreement]:
+def agreement(connection: Connection, bundle: Bundle, given: Answered | None = None) -> list[Agreement]:
     """How raters who hold a seat agree so far, question by question, without those whom a coordinator excluded."""
+    known = answered(connection) if given is None else given
     rows = connection.execute(
         select(sitting.c.id, sitting.c.dealt)
         .join(participant, participant.c.id == sitting.c.participant)
         .where(sitting.c.state.in_(("active", "complete")), participant.c.excluded.is_(None))
     )
     dealt = {row.id: Deal.model_validate_json(row.dealt) for row in rows}
-    about: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for of, given in answered(connection).items():
-        if of in dealt:
-            for one in given:
-                if one.field != CHECK and one.value != CANNOT_DETERMINE:
-                    about[one.item, one.field].append(_undone(dealt[of], one))
-    return [_agreed(bundle, question.id, about) for question in bundle.questions]
+    about: defaultdict[str, defaultdict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
+    for of in dealt.keys() & known.keys():
+        for one in known[of]:
+            if one.field != CHECK and one.value != CANNOT_DETERMINE:
+                value = _undone(dealt[of], one)
+                about[question_of(one.field)][one.item, one.field].append(value)
+    return [_agreed(bundle, question.id, about[question.id].values()) for question in bundle.questions]
 
 
 def _undone(dealt: Deal, one: Given) -> str:
@@ -278,14 +279,9 @@ def _undone(dealt: Deal, one: Given) -> str:
     return next((output for output, place in places.items() if place == one.value), one.value)
 
 
-def _agreed(bundle: Bundle, question: str, about: Mapping[tuple[str, str], Sequence[str]]) -> Agreement:
+def _agreed(bundle: Bundle, question: str, about: Iterable[Sequence[str]]) -> Agreement:
     asked = bundle.question[question]
     place = {option.value: number for number, option in enumerate(asked.options)}
-    both = [
-        pair
-        for (_, field), values in about.items()
-        if question_of(field) == question
-        for pair in combinations(values, 2)
-    ]
+    both = [pair for values in about for pair in combinations(values, 2)]
     near = sum(abs(place[one] - place[other]) <= 1 for one, other in both) if asked.kind == "scale" else None
     return Agreement(question, len(both), sum(one == other for one, other in both), near)

@@ -86,7 +86,10 @@ def test_ratings_reach_the_analysis_as_they_were_meant(run: Path, opened: Open) 
     assert scores == {"feature": [4], "baseline": [2]}, "left and right are undone, whoever saw what where"
     assert inputs.checks is not None and inputs.checks["passed"].all() and inputs.checks.height >= 6
     assert inputs.choices is None
-    assert Audit(inputs).quality is not None
+    (table,) = part.build(Audit(inputs))
+    found = {row["axis"]: row["difference"] for row in table.frame.to_dicts()}
+    assert found["edit_success"] == 2.0 and found["skin_tone"] == 0.0, "4 and 2 are equally far from no change"
+    assert found["race_drift"] == 2.0
 
 
 def test_importing_again_adds_only_what_is_new(run: Path, opened: Open) -> None:
@@ -130,7 +133,8 @@ def test_raters_left_out_withdrawn_or_taken_back_leave_the_analysis(run: Path, o
         raters.desk.do(lambda c: c.execute(told))
 
     def people() -> int:
-        found = gather(Asked(run)).ratings
+        with Run.look(run) as seen:
+            found = rated.imported(seen, seen.protocol()).ratings
         return 0 if found is None else found["rater"].n_unique()
 
     assert people() == 3

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
@@ -59,6 +59,7 @@ def make_app(study: Study, hosts: Hosts | None = None, lifespan: Lifespan = _not
             RefusedError: _kindly,
             DBAPIError: _unsaved,
             StillmeError: _failed,
+            ClientDisconnect: _nobody,
             Exception: _crashed,
         },
         lifespan=lifespan,
@@ -121,6 +122,11 @@ async def _unsaved(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     return refuse(request, 503, str(error))
+
+
+async def _nobody(request: Request, error: Exception) -> Response:
+    """A browser that left before its request was whole: nothing was done, and nobody reads this."""
+    return Response(status_code=400)
 
 
 async def _crashed(request: Request, error: Exception) -> Response:

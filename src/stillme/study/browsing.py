@@ -21,7 +21,8 @@ from stillme.errors import SurroundingsError
 if TYPE_CHECKING:
     import aiohttp
 
-PATIENCE = 60.0  # seconds that a server may be away
+PATIENCE = 180.0  # seconds that a server may be away
+TIMEOUT = 60.0  # seconds that one answer may take
 AGAIN = frozenset({429, 502, 503, 504})
 FIRST_WAIT, LONGEST_WAIT = 0.05, 1.0
 CHOOSING = ("radio", "checkbox")
@@ -153,7 +154,7 @@ class Browser:
 
         self._session = aiohttp.ClientSession(
             cookie_jar=aiohttp.CookieJar(unsafe=True),  # servers of rehearsals have no names
-            timeout=aiohttp.ClientTimeout(total=20),
+            timeout=aiohttp.ClientTimeout(total=TIMEOUT),
             headers={"User-Agent": "stillme-bot", "Accept-Language": "en"},
         )
         return self
@@ -194,7 +195,7 @@ class Browser:
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 if time.monotonic() > until:
                     raise SurroundingsError(
-                        f"{self.base} gave no answer for {self._patience:.0f} seconds ({type(error).__name__}).",
+                        f"{self.base} gave no answer for {self._patience:.0f} seconds ({error or type(error).__name__}).",
                         "Look whether the server still runs.",
                     ) from None
             self.repeated += 1

@@ -6,20 +6,29 @@ own that can be killed and started again.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stillme.errors import SurroundingsError
+from stillme.study.bots import FULL, GONE, MANNERS, Bot, Manner, Told
+from stillme.study.browsing import Browser
 
+Say = Callable[[str], None]
+API = "/api/v1"
+TOKEN = "rehearsal"  # of the fake Prolific; it opens nothing
+NAME, PASSWORD = "rehearsal", "only-for-a-rehearsal"
+SLOW = 4.0  # seconds an item
 PATIENCE = 60.0  # seconds until a process has to be ready, or gone
 BEAT = 0.02
 _PLACE = re.compile(r"http://(?:127\.0\.0\.1|localhost):(\d+)")
@@ -95,3 +104,163 @@ def server(bundle: Path, data: Path, log: Path, *more: str, environ: Mapping[str
     """`stillme study serve`, not started yet."""
     words = ("stillme", "study", "serve", str(bundle), "--data", str(data), *more)
     return Process(words, "Listening on", log, environ=environ or {})
+
+
+@dataclass
+class Stage:
+    """A study that is rehearsed: the fake Prolific and the server, and the commands that a coordinator types.
+    All that it leaves is in `folder`."""
+
+    bundle: Path
+    folder: Path
+    fake: Process
+    study: Process
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What points a command at the fake Prolific."""
+        return {"PROLIFIC_API": f"{self.fake.base}{API}", "PROLIFIC_TOKEN": TOKEN}
+
+    def words(self, command: str, *more: str) -> list[str]:
+        """A command about this study, as it is typed after `stillme`."""
+        return ["study", *command.split(), str(self.bundle), "--data", str(self.data), *more]
+
+    def command(self, command: str, *more: str, **environ: str) -> str:
+        """What a command says; one that fails is an error with its words."""
+        done = subprocess.run(
+            [sys.executable, "-m", "stillme", *self.words(command, *more)],
+            env={**os.environ, **self.environ, **environ},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise SurroundingsError(f"stillme study {command} failed: {done.stderr.strip()}", "See above.")
+        return done.stdout
+
+    def open(self) -> None:
+        """Up to the point at which people may come."""
+        self.fake.start()
+        self.study.environ = self.environ
+        self.study.start()
+
+    def publish(self) -> Iterator[str]:
+        yield self.command("prolific publish", "--public", self.study.base, "--go")
+        yield self.command("prolific webhook", "--public", self.study.base)
+
+    def close(self) -> None:
+        self.study.stop()
+        self.fake.stop()
+
+
+def stage(bundle: Path, folder: Path) -> Stage:
+    """The stage in a folder, with ports of its own; nothing runs yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = _free_port()  # publishing has to know it before anybody listens there
+    words = ("stillme.study.fake", "--state", str(folder / "prolific.json"), "--token", TOKEN)
+    fake = Process(words, "A fake Prolific is at", folder / "prolific.log")
+    more = ("--entry", "signed", "--public", f"http://127.0.0.1:{port}")
+    study = server(bundle, folder / "data", folder / "server.log", *more)
+    study.port = port
+    return Stage(bundle, folder, fake, study)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Crowd:
+    """People from the fake Prolific: they arrive, take part, hand in the code that they got, or return."""
+
+    def __init__(self, stage: Stage, seed: str = "") -> None:
+        self._stage, self._seed = stage, seed
+        self._came = 0
+        self.told: list[Told] = []
+
+    async def visit(self, manner: Manner) -> Told | None:
+        """One person, from the list of studies to the end; None: Prolific had no place."""
+        self._came += 1
+        chance = random.Random(f"{self._seed}\0{self._came}")
+        async with Browser(self._stage.fake.base, chance) as prolific:
+            status, came = await prolific.post("/fake/arrive", {}, "")
+            if status != 201:
+                return None
+            told = await Bot(
+                self._stage.study.base, came["url"], came["submission"], manner, str(self._came)
+            ).run()
+            if told.code:
+                await prolific.open(f"/submissions/complete?cc={told.code}&submission={told.name}")
+            elif told.end in (GONE, FULL):
+                await prolific.post(f"/fake/submissions/{told.name}/return", {}, "")
+        self.told.append(told)
+        return told
+
+    async def fill(self, manners: Iterable[Manner], at_once: int) -> None:
+        """As many people as there are manners, `at_once` at a time; who finds no place comes a little later."""
+        waiting = list(reversed(list(manners)))
+        seats = asyncio.Semaphore(at_once)
+
+        async def come(manner: Manner) -> None:
+            async with seats:
+                while await self.visit(manner) is None:
+                    await asyncio.sleep(0.2)
+
+        await asyncio.gather(*(come(waiting.pop()) for _ in range(len(waiting))))
+
+
+def settle(stage: Stage, folder: Path) -> Iterator[str]:
+    """What a coordinator does when everybody is through: look, approve, pay, export."""
+    for command in ("prolific sync", "prolific approve"):
+        yield stage.command(command)
+    yield stage.command("prolific sync")  # bonuses are for those whom Prolific calls approved
+    yield stage.command("prolific bonus", "--go")
+    yield stage.command("export", "--to", str(folder), "--format", "csv")
+
+
+def rehearse(bundle: Path, folder: Path, bots: int = 6, once: bool = False, say: Say = print) -> None:
+    """Opens a rehearsal and keeps it open until Ctrl-C; `once`: lets the bots through, settles and leaves."""
+    made = stage(bundle, folder)
+    try:
+        made.open()
+        for said in made.publish():
+            say(said.rstrip())
+        made.command("admin add", NAME, STILLME_PASSWORD=PASSWORD)
+        for line in _invitation(made):
+            say(line)
+        asyncio.run(_played(made, bots, once, say))
+        if once:
+            for said in settle(made, folder / "export"):
+                say(said.rstrip())
+    except KeyboardInterrupt:
+        say("The rehearsal is over.")
+    finally:
+        made.close()
+
+
+def _invitation(made: Stage) -> Iterator[str]:
+    yield ""
+    yield "The rehearsal is open. Nobody is paid, and nothing leaves this machine."
+    yield f"  take part yourself   {made.fake.base}/  (press the button)"
+    yield f"  the dashboard        {made.study.base}/admin  (name {NAME}, password {PASSWORD})"
+    yield f"  the fake Prolific    {made.fake.base}/"
+    yield ""
+
+
+async def _played(made: Stage, bots: int, once: bool, say: Say) -> None:
+    """The bots come; those of an open rehearsal work at a pace that can be watched."""
+    crowd = Crowd(made, "rehearsal")
+    kinds = ("honest", "plain", "inattentive", "flaky", "straight", "tabs")
+    pace = 0.0 if once else SLOW
+    manners = [replace(MANNERS[kinds[n % len(kinds)]], pace=pace) for n in range(bots)]
+    await crowd.fill(manners, at_once=bots)
+    for told in crowd.told:
+        said = {"complete": f"has finished and handed in {told.code}", FULL: "found no place and returned"}
+        say(f"  submission {told.name} {said.get(told.end, told.end)}, {len(told.saved)} operations were saved")
+    if not once:
+        say("The bots are through; the rehearsal stays open until Ctrl-C.")
+        await asyncio.Event().wait()

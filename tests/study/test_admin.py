@@ -45,14 +45,21 @@ def test_an_account_is_made_listed_and_removed(office: Office) -> None:
     assert office.do(coordinators.names) == [NAME, "bea@example.org"]
     kept = office.do(lambda c: c.scalar(select(admin.c.password).where(admin.c.name == NAME)))
     assert kept is not None and kept.startswith("$argon2id$") and PASSWORD not in kept
-    with pytest.raises(InputError, match="already"):
-        coordinators.add(engine, NAME, PASSWORD, office.now)
     with pytest.raises(InputError, match="11 characters"):
         coordinators.add(engine, "carl", "x" * 11, office.now)
     with pytest.raises(InputError, match="cannot be"):
         coordinators.add(engine, "carl\0", PASSWORD, office.now)
     with pytest.raises(InputError, match="no coordinator"):
         coordinators.remove(engine, "nobody", office.now)
+
+
+def test_a_new_password_ends_what_the_old_one_opened(office: Office) -> None:
+    browser = office.coordinator()
+    coordinators.add(office.study.store.engine, NAME, "another password", office.now)
+    assert browser.get("/admin").status_code == 303
+    assert log_in(browser).status_code == 401
+    assert log_in(browser, NAME, "another password").status_code == 303
+    assert [what for _, what, *_ in log_of(office)][:3] == ["add coordinator", "login", "new password"]
 
 
 def test_whoever_is_removed_is_out_at_once(office: Office) -> None:

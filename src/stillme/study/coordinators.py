@@ -158,7 +158,7 @@ def include(connection: Connection, keys: Keys, person: str, reason: str, who: s
 
 
 def add(engine: Engine, name: str, password: str, now: float) -> None:
-    """A new account; a name that exists is refused."""
+    """An account; one that exists gets the new password, and its sessions end."""
     if not NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot be a coordinator's name.",
@@ -169,18 +169,16 @@ def add(engine: Engine, name: str, password: str, now: float) -> None:
             f"The password has {len(password)} characters.",
             f"Use at least {SHORTEST}; a few random words are good.",
         )
-    made = {"name": name, "password": hashed(password), "created": now}
+    made = hashed(password)
 
-    def work(connection: Connection) -> bool:
-        is_new = added(connection, admin, made)
-        if is_new:
-            note(connection, COMMAND_LINE, "add coordinator", name, "", now)
-        return is_new
+    def work(connection: Connection) -> None:
+        is_new = added(connection, admin, {"name": name, "password": made, "created": now})
+        if not is_new:
+            connection.execute(update(admin).where(admin.c.name == name).values(password=made))
+            connection.execute(delete(admin_session).where(admin_session.c.name == name))
+        note(connection, COMMAND_LINE, "add coordinator" if is_new else "new password", name, "", now)
 
-    if not write_now(engine, work):
-        raise InputError(
-            f"There is a coordinator {name} already.", f"Remove it first: stillme study admin remove {name}."
-        )
+    write_now(engine, work)
 
 
 def remove(engine: Engine, name: str, now: float) -> None:

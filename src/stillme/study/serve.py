@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import uvicorn
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 from starlette.applications import Starlette
 from uvicorn.supervisors import Multiprocess
 
-from stillme.errors import InputError, StillmeError, disk
+from stillme.errors import InputError, StillmeError, SurroundingsError, disk
 from stillme.study import bundle as bundles
 from stillme.study import seats
 from stillme.study.app import make_app
@@ -30,8 +30,8 @@ from stillme.study.keys import Keys
 from stillme.study.prolific import wage
 from stillme.study.prolific.client import connect
 from stillme.study.prolific.launch import Door
-from stillme.study.store import Store, address, open_store, reachable, write_now
-from stillme.study.tables import sitting
+from stillme.study.store import Store, address, open_store, reachable, upsert, write_now
+from stillme.study.tables import meta, sitting
 from stillme.web import server
 from stillme.web.guard import Hosts
 from stillme.web.sessions import secret
@@ -79,10 +79,22 @@ def open_study(options: Options) -> Study:
     try:
         with reachable():
             write_now(store.engine, lambda c: seats.attach(c, bundle, serving.clock()))
+            mark = write_now(store.engine, lambda c: _marked(c, keys))
+        if mark != keys.mark:
+            raise SurroundingsError(
+                f"The secret in {data} is not the one that this study was begun with: nobody would be recognised.",
+                "Put the file secret of the old data folder there; it belongs to the database.",
+            )
         return Study(bundle, folder, data, store, keys, serving, _launches(serving, store))
     except StillmeError:
         store.close()
         raise
+
+
+def _marked(connection: Connection, keys: Keys) -> str:
+    """Which secret the database was begun with."""
+    upsert(connection, meta, {"key": "secret", "value": keys.mark}, keep=True)
+    return str(connection.scalar(select(meta.c.value).where(meta.c.key == "secret")))
 
 
 def _launches(serving: Serving, store: Store) -> Door | None:

@@ -1,0 +1,49 @@
+"""What is checked before a study is served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stillme.errors import InputError, SurroundingsError
+from stillme.study import serve
+from stillme.study.serve import Options, data_folder, open_study
+from tests.study import bundles
+
+
+def options(folder: Path, **more: object) -> Options:
+    if not (folder / "bundle").exists():
+        bundles.write(folder / "bundle")
+    return Options(str(folder / "bundle"), str(data_folder(folder / "bundle")), **more)  # type: ignore[arg-type]
+
+
+def test_a_study_is_opened_again_as_it_was(tmp_path: Path) -> None:
+    for _ in range(2):
+        open_study(options(tmp_path)).store.close()
+    assert (tmp_path / "bundle-data").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "bundle-data" / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_another_secret_is_refused_before_anybody_comes_back_as_a_stranger(tmp_path: Path) -> None:
+    open_study(options(tmp_path)).store.close()
+    (tmp_path / "bundle-data" / "secret").write_text("x" * 64)
+    with pytest.raises(SurroundingsError, match="is not the one that this study was begun with"):
+        open_study(options(tmp_path))
+
+
+def test_sqlite_has_one_process(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="served by one process"):
+        serve.serve(options(tmp_path, workers=2, port=0))
+
+
+def test_people_from_prolific_need_an_address_to_come_to(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="need the address"):
+        serve.serve(options(tmp_path, entry="signed", port=0))
+
+
+def test_a_study_below_the_floor_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROLIFIC_TOKEN", "token")
+    bundles.write(tmp_path / "bundle", estimated_minutes=(40, 60))
+    with pytest.raises(InputError, match=r"6.00 USD an hour; the floor is 12.00.* --below-floor"):
+        serve.serve(options(tmp_path, entry="signed", public="https://study.example.org", port=0))

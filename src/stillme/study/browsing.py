@@ -195,7 +195,7 @@ class Browser:
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 if time.monotonic() > until:
                     raise SurroundingsError(
-                        f"{self.base} gave no answer for {self._patience:.0f} seconds ({error or type(error).__name__}).",
+                        f"{self.base} gave no answer for {self._patience:.0f} seconds ({error or type(error)}).",
                         "Look whether the server still runs.",
                     ) from None
             self.repeated += 1

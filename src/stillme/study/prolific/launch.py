@@ -39,8 +39,13 @@ class Keyring:
         self._client, self._clock = client, clock
         self._keys: dict[str, Any] = {}
         self._read = self._tried = float("-inf")
+        self._reading = asyncio.Lock()  # people who come together wait for the same keys
 
     async def key(self, name: str) -> Any | None:
+        async with self._reading:
+            return await self._key(name)
+
+    async def _key(self, name: str) -> Any | None:
         now = self._clock()
         stale = now - self._read >= FRESH
         if (stale or name not in self._keys) and now - self._tried >= PAUSE:

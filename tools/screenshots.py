@@ -1,29 +1,90 @@
-"""Takes the pictures of docs/images from a finished demo, in a real browser.
+"""Takes the pictures of docs/images in a real browser: of a finished demo, or of a study that is served as a pilot.
 
 python tools/screenshots.py demo/run/report.html
+python tools/screenshots.py http://127.0.0.1:8422
 """
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 IMAGES = Path(__file__).parent.parent / "docs/images"
+COLOURS = 128  # enough for pages of text, and a third of the size
 
 
-def main(report: Path) -> None:
+def main(what: str) -> None:
     IMAGES.mkdir(exist_ok=True)
     browser_path = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 720})
-        page.goto(report.absolute().as_uri())
-        page.screenshot(path=IMAGES / "report.png")
+        if what.startswith("http://"):
+            study(page, what.rstrip("/"))
+        else:
+            page.goto(Path(what).absolute().as_uri())
+            page.screenshot(path=IMAGES / "report.png")
         browser.close()
 
 
+def study(page: Any, base: str) -> None:
+    """Walks through a study as a rater called `screenshots`, who must not have been there before."""
+    page.goto(f"{base}/p/start?PROLIFIC_PID=screenshots")
+    keep(page, "study-guide")
+    page.click("form[action='/guide'] button")
+    for tick in page.query_selector_all("input[name=statement]"):
+        tick.check()
+    page.locator("#agree").scroll_into_view_if_needed()
+    keep(page, "study-consent")
+    page.click("#agree")
+    learn(page)
+    keep(page, "study-tasks")
+    page.click("form[action='/tasks'] button")
+    rate(page)
+    keep(page, "study-debrief")
+    page.click("form[action='/debrief'] button")
+    keep(page, "study-complete")
+
+
+def learn(page: Any) -> None:
+    """Answers every example by its middle answer until it is over; keeps the first feedback."""
+    is_kept = False
+    while "/tutorial/" in page.url:
+        if page.query_selector("input[name=go]") is None:
+            page.locator("input[type=radio]").nth(2).check()
+        page.click("main form button")
+        if not is_kept and page.query_selector(".feedback"):
+            keep(page, "study-tutorial")
+            is_kept = True
+
+
+def rate(page: Any) -> None:
+    """Every item by its keys; the first is kept half answered."""
+    items = int(page.get_attribute("main", "data-of"))
+    for number in range(1, items + 1):
+        page.wait_for_selector(f"body[data-ready]:has(main[data-number='{number}'])")
+        asked = page.locator("main fieldset").count()
+        for place in range(asked):
+            if number == 1 and place == asked // 2:
+                keep(page, "study-item")
+            page.keyboard.press(str(1 + place % 3))
+        page.wait_for_selector("#next[aria-disabled=false]")
+        page.keyboard.press("n")
+    page.click("#finish")
+    page.wait_for_url("**/debrief")
+
+
+def keep(page: Any, name: str) -> None:
+    """What the window shows, with few colours."""
+    shot = Image.open(io.BytesIO(page.screenshot()))
+    shot.convert("RGB").quantize(COLOURS).save(IMAGES / f"{name}.png", optimize=True)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, Table, select
 
 from stillme.study import bundle as bundles
 from stillme.study import people, seats
@@ -19,7 +19,7 @@ from stillme.study.keys import Keys
 from stillme.study.people import Launch
 from stillme.study.serve import data_folder
 from stillme.study.store import connect, write_now
-from stillme.study.tables import answer, opening, operation
+from stillme.study.tables import answer, opening, operation, participant, sitting
 from stillme.web.sessions import secret
 from tests.web.tool import ROOT
 
@@ -90,14 +90,24 @@ class Desk:
         """What a browser has to have to be this person."""
         return {"name": COOKIE, "value": self.seat(name, task), "url": self.base}
 
-    def operations(self) -> list[Any]:
-        """All that was ever taken, in the order in which it came."""
-        return list(self.do(lambda c: c.execute(select(operation).order_by(operation.c.received)).all()))
+    def sitting(self, name: str = "anna") -> Any:
+        """The row of somebody's sitting."""
+        known = Keys(secret(self.data)).person(name)
+        return self.do(
+            lambda c: c.execute(select(sitting).join(participant).where(participant.c.pid_hash == known)).one()
+        )
 
-    def answers(self) -> dict[tuple[str, str], str]:
+    def _rows(self, table: Table, name: str) -> list[Any]:
+        sat = self.sitting(name).id
+        return list(self.do(lambda c: c.execute(select(table).where(table.c.sitting == sat)).all()))
+
+    def operations(self, name: str = "anna") -> list[Any]:
+        """All that was ever taken from somebody."""
+        return self._rows(operation, name)
+
+    def answers(self, name: str = "anna") -> dict[tuple[str, str], str]:
         """(item, field) -> value."""
-        rows = self.do(lambda c: c.execute(select(answer)).all())
-        return {(row.item, row.field): row.value for row in rows}
+        return {(row.item, row.field): row.value for row in self._rows(answer, name)}
 
-    def done(self) -> set[str]:
-        return set(self.do(lambda c: c.scalars(select(opening.c.item).where(opening.c.done.is_not(None))).all()))
+    def done(self, name: str = "anna") -> set[str]:
+        return {row.item for row in self._rows(opening, name) if row.done is not None}

@@ -12,7 +12,7 @@
 /** @typedef {"saved" | "saving" | "offline" | "trouble"} State */
 /** @typedef {{ main: HTMLElement, title: string, until: number }} Page */
 
-const SHORTEST = 1000, LONGEST = 15000, PATIENCE = 20000; // milliseconds between tries, and for an answer
+const SHORTEST = 1000, LONGEST = 8000, PATIENCE = 20000; // milliseconds between tries, and for an answer
 const MOST = 100, HEAVIEST = 48000; // operations and bytes of one request
 const AHEAD = 3; // items that are fetched before they are needed
 const MARGIN = 300; // milliseconds: requests do not all take equally long, and the server's clock decides
@@ -154,6 +154,7 @@ class Queue {
   async push(operation, number) {
     const kept = { queue: this.name, at: Date.now(), due: 0, refused: "", number, operation };
     this.mine.set(operation.id, kept);
+    if (this.state === "saved") { this.state = "saving"; this.tell("saving", [kept]); }
     await this.shelf.put(kept);
     this.channel?.postMessage({ operation, number });
     await this.flush();
@@ -164,11 +165,16 @@ class Queue {
 
   async refusals() { return (await this.shelf.all(this.name)).filter((one) => one.refused); }
 
-  /** @param {State} [state] */
+  /** "Saved" is said only when nothing waits, on the shelf or on its way there. @param {State} [state] */
   async say(state) {
-    const waiting = await this.waiting();
-    this.state = state ?? (waiting.length ? this.state : "saved");
-    if (!waiting.length) this.state = "saved";
+    const waiting = await this.waiting(), known = new Set(waiting.map(({ operation }) => operation.id));
+    for (const [id, { seq }] of this.mine) if (seq !== undefined && !known.has(id)) this.mine.delete(id); // another tab sent it
+    if (waiting.length || this.mine.size) {
+      this.state = state ?? (this.state === "saved" ? "saving" : this.state);
+    } else {
+      this.state = "saved";
+      if (this.barring) { this.barring = false; this.calm("barred"); }
+    }
     this.tell(this.state, waiting);
   }
 
@@ -241,7 +247,7 @@ class Queue {
 
   /** @param {State} state @param {number} wait */
   async back(state, wait = 0) {
-    this.later(Math.max(wait, this.wait));
+    this.later(Math.max(wait, this.wait) * (0.8 + 0.4 * Math.random())); // not everybody at once
     this.wait = Math.min(this.wait * 2, LONGEST);
     await this.say(state);
     return false;
@@ -297,7 +303,7 @@ class Queue {
     await this.shelf.remove(saved);
     this.wait = SHORTEST;
     if (this.barring) { this.barring = false; this.calm("barred"); }
-    if (this.state !== "saving") this.state = "saving";
+    this.state = "saving";
     return true;
   }
 
@@ -314,7 +320,7 @@ const isAnswer = ({ operation: { kind } }) => kind === "answer" || kind === "com
 
 /** It happened too early for the server: let it have happened later. @param {Kept} kept @param {number} wait */
 function postponed(kept, wait) {
-  const at = kept.at + wait * 1000 + 20;
+  const at = Math.min(kept.at, Date.now()) + wait * 1000 + 20; // a clock may have been set back
   return { at, due: at };
 }
 
@@ -666,6 +672,7 @@ class Rating {
   }
 
   async finish() {
+    this.finishing = false;
     this.comment();
     this.cry("finish", "Sending the last answers …");
     await this.queue.flush();
@@ -675,7 +682,6 @@ class Rating {
       this.finishing = true;
       return;
     }
-    this.finishing = false;
     try {
       const { done, of } = await (await fetch("/api/progress", { redirect: "error" })).json();
       this.done = new Set(done);
@@ -778,7 +784,7 @@ class Rating {
     if (line.dataset.state !== state && state !== "saving" && (state !== "saved" || this.worried)) this.say(text);
     if (state !== "saving") this.worried = state !== "saved";
     line.dataset.state = state;
-    if (state === "saved" && this.finishing) void this.finish();
+    if (state === "saved" && this.finishing) setTimeout(() => void this.finish());
   }
 
   // Questions and keys

@@ -1,0 +1,494 @@
+"""The evaluation page in real Chromium: by keyboard, offline, in two tabs, through crashes; every answer once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stillme.study.bundle import OUTPUTS, Checks
+from tests.browser.conftest import CHROMIUM, Open
+from tests.browser.desk import Desk
+from tests.study import bundles
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not Path(CHROMIUM).exists() and os.environ.get("CI") != "true",
+        reason="Chromium is not installed (apt-get install chromium)",
+    ),
+]
+LAYOUTS = tuple(OUTPUTS)
+SCREEN = {"width": 1280, "height": 720}
+Start = Callable[..., Desk]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a study of one task."""
+    started: list[Desk] = []
+
+    def begin(**changes: Any) -> Desk:
+        known = {"items": 5, "tasks": 1, "seats": 8, "minimum_seconds_item": 0, "side": 256}
+        started.append(Desk(tmp_path / f"bundle{len(started)}", *bundles.make(**known | changes)).start())
+        return started[-1]
+
+    yield begin
+    for desk in started:
+        desk.close()
+
+
+NO_CHECKS = Checks(count=(0, 0), pass_share=0.8)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Desk]]:
+    """A study of a layout, without checks, for tests that are each somebody else in it."""
+    desks: dict[str, Desk] = {}
+
+    def of(layout: str) -> Desk:
+        if layout not in desks:
+            made = bundles.make(layout, items=3, tasks=1, seats=30, side=256, checks=NO_CHECKS)
+            desks[layout] = Desk(tmp_path_factory.mktemp(layout) / "bundle", *made).start()
+        return desks[layout]
+
+    yield of
+    for desk in desks.values():
+        desk.close()
+
+
+@pytest.fixture
+def pair(shared: Callable[[str], Desk]) -> Desk:
+    return shared("pair")
+
+
+@pytest.fixture
+def each(shared: Callable[[str], Desk]) -> Desk:
+    return shared("side_by_side")
+
+
+def expect(locator: Any) -> Any:
+    from playwright.sync_api import expect as playwright_expect
+
+    playwright_expect.set_options(timeout=20_000)
+    return playwright_expect(locator)
+
+
+def sit(context: Any, desk: Desk, name: str) -> Any:
+    context.add_cookies([desk.cookie(name)])
+    return visit(context.new_page(), desk)
+
+
+def visit(page: Any, desk: Desk, path: str = "/items") -> Any:
+    page.goto(f"{desk.base}{path}")
+    ready(page)
+    return page
+
+
+def ready(page: Any) -> None:
+    """The item is there, its pictures decoded, its questions open."""
+    item = page.locator("main").get_attribute("data-item")
+    page.wait_for_selector(f"body[data-ready={item}]")
+
+
+def at(page: Any, number: int) -> None:
+    """Waits for an item."""
+    page.wait_for_selector(f"main[data-number='{number}']")
+    ready(page)
+
+
+def item(page: Any) -> str:
+    return str(page.locator("main").get_attribute("data-item"))
+
+
+def cards(page: Any) -> int:
+    return int(page.locator("fieldset.card").count())
+
+
+def state(page: Any, text: str) -> None:
+    expect(page.locator("#state")).to_contain_text(text)
+
+
+def saved(page: Any) -> None:
+    state(page, "All answers saved")
+
+
+def shown(page: Any) -> dict[tuple[str, str], str]:
+    """(item, field) -> value, of what is ticked on the page."""
+    found = page.eval_on_selector_all(
+        "fieldset.card input:checked", "all => all.map(one => [one.name, one.value])"
+    )
+    return {(item(page), name): value for name, value in found}
+
+
+def rate(page: Any, keys: str = "12345") -> dict[tuple[str, str], str]:
+    """Answers every question of the item by keys; what it shows then."""
+    for place in range(cards(page)):
+        page.keyboard.press(keys[place % len(keys)])
+    expect(page.locator("#lacking")).not_to_contain_text("left")
+    return shown(page)
+
+
+def exactly_once(desk: Desk, name: str, expected: dict[tuple[str, str], str]) -> None:
+    """The study has these answers of somebody, and took each of them once."""
+    assert desk.answers(name) == expected
+    taken = [(row.item, row.field, row.value) for row in desk.operations(name) if row.kind == "answer"]
+    assert sorted(taken) == sorted((item, field, value) for (item, field), value in expected.items())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_task_by_keyboard_alone(
+    shared: Callable[[str], Desk], open_context: Open, axe: str, layout: str
+) -> None:
+    desk = shared(layout)
+    page = sit(open_context(viewport=SCREEN, color_scheme="dark" if layout == "pair" else "light"), desk, "key")
+    page.evaluate(axe)
+    given: dict[tuple[str, str], str] = {}
+    for number in (1, 2, 3):
+        at(page, number)
+        assert page.evaluate("document.activeElement.closest('fieldset.card') !== null"), "ready to be answered"
+        given |= rate(page, "2413" if layout == "triplet" else "25413")
+        box = page.locator(".surround").first.bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= 720, "the pictures stay in sight"
+        assert page.evaluate("async () => (await axe.run()).violations.map(one => one.id)") == []
+        page.keyboard.press("Enter")
+    expect(page.locator("#finish")).to_be_focused()
+    expect(page.locator("#count")).to_have_text("(3 done)")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{desk.base}/debrief")
+    exactly_once(desk, "key", given)
+    assert desk.sitting("key").state == "complete"
+    times = [row.ms for row in desk.operations("key") if row.kind == "answer"]
+    assert all(isinstance(ms, int) and ms >= 0 for ms in times)
+
+
+def test_keys_move_choose_and_can_be_turned_off(pair: Desk, open_context: Open) -> None:
+    desk = pair
+    context = open_context()
+    page = sit(context, desk, "kim")
+    first, second, third = (page.locator("fieldset.card").nth(n) for n in range(3))
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("4")
+    expect(second.locator("input").nth(3)).to_be_checked()
+    expect(first.locator("input:checked")).to_have_count(0)
+    page.keyboard.press("c")
+    expect(third.locator(".cannot input")).to_be_checked()
+    page.keyboard.press("0")
+    expect(first.locator("input:checked")).to_have_count(0)  # this question does not offer it
+    page.keyboard.press("Enter")
+    at(page, 1)
+    expect(page.locator("#told")).to_have_text("1 question is not answered yet.")
+    page.locator("#comment").focus()
+    page.keyboard.type("a 3 n z g 1?")
+    expect(first.locator("input:checked")).to_have_count(0)
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.locator("#keys").press("Space")
+    first.locator("input").first.focus()
+    for key in ("3", "z", "g", "n"):
+        page.keyboard.press(key)
+    expect(first.locator("input:checked")).to_have_count(0)
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    page.keyboard.press("Space")
+    expect(first.locator("input").first).to_be_checked()
+    saved(page)
+    visit(page, desk)
+    expect(page.locator("#keys")).not_to_be_checked()
+    expect(page.locator("#comment")).to_have_value("a 3 n z g 1?")
+    assert ("comment" in {field for _, field in desk.answers("kim")}) and len(desk.answers("kim")) == 4
+
+
+def test_pictures_zoom_together_and_guidelines_are_one_key_away(each: Desk, open_context: Open, axe: str) -> None:
+    desk = each
+    page = sit(open_context(viewport=SCREEN), desk, "lee")
+    held = page.evaluate("document.activeElement.name + document.activeElement.value")
+    sizes = page.eval_on_selector_all("main img", "all => all.map(i => [i.clientWidth, i.clientHeight])")
+    page.keyboard.press("z")
+    large = page.eval_on_selector_all(
+        "#zoom img", "all => all.map(i => [i.clientWidth, i.clientHeight, i.naturalWidth])"
+    )
+    assert len(large) == 3 and all(one[2] == 256 for one in large)
+    assert min(one[1] for one in large) > max(size[1] for size in sizes)
+    page.evaluate(axe)
+    assert page.evaluate("async () => (await axe.run()).violations.map(one => one.id)") == []
+    page.keyboard.press("Escape")
+    expect(page.locator("#zoom")).to_be_hidden()
+    assert page.evaluate("document.activeElement.name + document.activeElement.value") == held
+    page.locator("main img").last.click()
+    expect(page.locator("#zoom")).to_be_visible()
+    page.keyboard.press("z")
+    expect(page.locator("#zoom")).to_be_hidden()
+    for key in ("g", "?"):
+        page.keyboard.press(key)
+        expect(page.locator("#panel")).to_be_visible()
+        expect(page.locator("#panel")).to_contain_text("Compare the two images.")
+        assert page.evaluate("async () => (await axe.run()).violations.map(one => one.id)") == []
+        page.keyboard.press("3")
+        page.keyboard.press("Escape")
+    assert shown(page) == {}, "keys do not answer behind a dialog"
+
+
+def test_pictures_are_whole_equal_and_undistorted(each: Desk, open_context: Open) -> None:
+    desk = each
+    page = sit(open_context(viewport=SCREEN), desk, "max")
+    page.locator("#strip button").nth(1).click()
+    at(page, 2)
+    boxes = page.eval_on_selector_all(
+        "main img",
+        """all => all.map(i => ({fit: getComputedStyle(i).objectFit, side: Math.min(i.clientWidth, i.clientHeight)}))""",
+    )
+    assert {box["fit"] for box in boxes} == {"contain"} and len({box["side"] for box in boxes}) == 1
+
+
+def test_the_minimum_is_counted_down_and_the_server_agrees(start: Start, open_context: Open) -> None:
+    desk = start(layout="pair", items=2, minimum_seconds_item=2)
+    page = sit(open_context(), desk, "anna")
+    given = rate(page)
+    expect(page.locator("#next")).to_contain_text(re.compile(r"Next in \d s"))
+    expect(page.locator("#next")).to_be_disabled()
+    page.keyboard.press("n")
+    expect(page.locator("#told")).to_contain_text("more seconds")
+    assert page.locator("main").get_attribute("data-number") == "1"
+    expect(page.locator("#told")).to_have_text("You can go on now.")
+    page.keyboard.press("n")
+    at(page, 2)
+    saved(page)
+    assert desk.done("anna") == {next(iter(given))[0]}
+    waits = [row for row in desk.operations("anna") if row.refused]
+    assert waits == []
+
+
+def test_two_minutes_offline_then_closed_then_restarted(start: Start, tmp_path: Path, browser: Any) -> None:
+    """Answering goes on into items that were fetched before; the tab and the browser are closed; nothing is lost."""
+    desk = start(layout="side_by_side", items=6, minimum_seconds_item=1)
+    profile = tmp_path / "profile"
+    options = {"executable_path": CHROMIUM, "args": ["--no-sandbox"], "viewport": SCREEN}
+    launch = browser.browser_type.launch_persistent_context
+    context = launch(profile, **options)
+    context.add_cookies([{**desk.cookie("anna"), "expires": time.time() + 3600}])
+    page = context.new_page()
+    page.clock.install()
+    visit(page, desk)
+    given = rate(page)
+    saved(page)
+    page.wait_for_load_state("networkidle")  # the next items are on their way
+    context.set_offline(True)
+    for number in (2, 3, 4):
+        expect(page.locator("#next")).to_be_enabled()
+        page.keyboard.press("n")
+        at(page, number)
+        given |= rate(page, "54321")
+        if number == 2:
+            page.clock.fast_forward(120_000)
+            state(page, "You are offline: ")
+    expect(page.locator("#state")).to_contain_text(re.compile(r"\d+ answers are kept on this computer"))
+    assert len(desk.answers("anna")) < len(given)
+    page.close()
+    context.close()
+
+    context = launch(profile, **options)
+    page = context.new_page()
+    page.clock.install(time=datetime.now() + timedelta(seconds=125))
+    visit(page, desk)
+    saved(page)
+    exactly_once(desk, "anna", given)
+    assert len(desk.done("anna")) == 3
+    page.reload()
+    ready(page)
+    saved(page)
+    exactly_once(desk, "anna", given)
+    context.close()
+
+
+def test_a_short_cut_in_the_network_is_said_and_mended(each: Desk, open_context: Open) -> None:
+    desk = each
+    context = open_context()
+    page = sit(context, desk, "noa")
+    page.wait_for_load_state("networkidle")
+    context.set_offline(True)
+    given = rate(page)
+    state(page, f"You are offline: {len(given)} answers are kept on this computer and will be sent")
+    page.keyboard.press("Enter")
+    at(page, 2)
+    context.set_offline(False)
+    saved(page)
+    expect(page.locator("#told")).to_have_text("All answers saved")
+    exactly_once(desk, "noa", given)
+
+
+def test_two_tabs_see_each_other_and_send_once(pair: Desk, open_context: Open) -> None:
+    desk = pair
+    context = open_context()
+    page = sit(context, desk, "ola")
+    other = visit(context.new_page(), desk)
+    page.bring_to_front()
+    given = rate(page, "234")
+    expect(other.locator("fieldset.card input:checked")).to_have_count(3)
+    assert shown(other) == given
+    page.keyboard.press("Enter")
+    expect(other.locator("#count")).to_have_text("(1 done)")
+    context.set_offline(True)
+    at(page, 2)
+    given |= rate(page, "345")
+    other.locator("#strip button").nth(2).click()
+    at(other, 3)
+    other.bring_to_front()
+    given |= rate(other, "543")
+    page.close()
+    context.set_offline(False)
+    saved(other)
+    exactly_once(desk, "ola", given)
+
+
+def test_a_server_that_is_killed_loses_nothing(start: Start, open_context: Open) -> None:
+    desk = start(items=4)
+    page = sit(open_context(), desk, "anna")
+    given = rate(page)
+    saved(page)
+    page.wait_for_load_state("networkidle")
+    desk.kill()
+    page.keyboard.press("Enter")
+    at(page, 2)
+    given |= rate(page, "13524")
+    state(page, "The study does not answer")
+    page.locator("#exit").evaluate("one => one.blur()")
+    desk.start()
+    saved(page)
+    exactly_once(desk, "anna", given)
+    assert len(desk.done("anna")) == 1
+
+
+def test_a_refused_answer_is_loud_until_it_is_given_again(pair: Desk, open_context: Open) -> None:
+    desk = pair
+    page = sit(open_context(), desk, "pia")
+    first = page.locator("fieldset.card").first
+    first.locator("input").first.evaluate("one => { one.value = '77'; }")
+    page.keyboard.press("1")
+    alert = page.locator("#alerts")
+    expect(alert).to_contain_text("was not saved")
+    expect(first).to_contain_text("Not saved: This is not one of the answers to the question.")
+    expect(first.locator("input:checked")).to_have_count(0)
+    page.keyboard.press("3")
+    visit(page, desk)
+    expect(alert).to_contain_text("was not saved")
+    page.locator("fieldset.card").first.locator("input").nth(1).check()
+    expect(alert).to_be_empty()
+    saved(page)
+    visit(page, desk)
+    expect(alert).to_be_empty()
+    assert sorted(desk.answers("pia").values()) == ["2", "3"]
+
+
+def test_a_session_that_ended_is_loud_and_entering_again_sends(each: Desk, open_context: Open) -> None:
+    desk = each
+    context = open_context()
+    page = sit(context, desk, "ria")
+    context.clear_cookies()
+    page.keyboard.press("2")
+    expect(page.locator("#alerts")).to_contain_text("Your session has ended")
+    expect(page.locator("#alerts")).to_contain_text("1 answer is kept on this computer")
+    context.add_cookies([desk.cookie("berta")])  # somebody else on the same computer
+    other = visit(context.new_page(), desk)
+    saved(other)
+    assert desk.answers("ria") == {}, "nobody sends somebody else's answers"
+    other.close()
+    context.add_cookies([desk.cookie("ria")])
+    again = visit(context.new_page(), desk)
+    saved(again)
+    expect(again.locator("fieldset.card input:checked")).to_have_count(1)
+    assert list(desk.answers("ria").values()) == ["2"]
+    expect(page.locator("#alerts")).to_be_empty(timeout=20_000)
+
+
+def test_a_seat_that_was_given_back_is_said(each: Desk, open_context: Open) -> None:
+    from stillme.study import seats
+
+    desk = each
+    page = sit(open_context(), desk, "sam")
+    sat = desk.sitting("sam").id
+    desk.do(lambda c: seats.free(c, sat, "returned", time.time()))
+    page.keyboard.press("2")
+    expect(page.locator("#alerts")).to_contain_text("Not saved.")
+    expect(page.locator("#alerts")).to_contain_text("1 answer is kept on this computer")
+
+
+def test_a_picture_that_does_not_load_is_said_and_blocks(start: Start, open_context: Open) -> None:
+    desk = start(layout="pair", items=1)
+    context = open_context()
+    broken = {"on": True}
+    edited = desk.bundle.items[0].outputs[0].image.sha256
+
+    def serve(route: Any) -> None:
+        route.abort() if broken["on"] else route.continue_()
+
+    context.route(f"**/images/{edited}", serve)
+    context.add_cookies([desk.cookie("anna")])
+    page = context.new_page()
+    page.goto(f"{desk.base}/items")
+    alert = page.locator("figure [role=alert]")
+    expect(alert).to_contain_text("The picture “Edited image” did not load")
+    page.keyboard.press("1")
+    expect(page.locator("fieldset.card input").first).to_be_disabled()
+    expect(page.locator("#lacking")).to_have_text("A picture is missing")
+    alert.get_by_role("button").click()
+    expect(alert).to_be_visible()
+    assert [row for row in desk.operations("anna") if row.kind in ("open", "answer")] == [], "time has not started"
+    broken["on"] = False
+    alert.get_by_role("button").click()
+    ready(page)
+    expect(alert).to_have_count(0)
+    given = rate(page)
+    saved(page)
+    exactly_once(desk, "anna", given)
+
+
+def test_looking_away_is_counted(each: Desk, open_context: Open) -> None:
+    desk = each
+    page = sit(open_context(), desk, "tom")
+    page.evaluate("dispatchEvent(new Event('blur'))")
+    page.wait_for_timeout(1300)
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    page.evaluate("dispatchEvent(new Event('blur')); dispatchEvent(new Event('focus'))")
+    expect(page.locator("#state")).to_contain_text("All answers saved")
+    row = desk.sitting("tom")
+    assert row.away == 1 and 1 < row.away_seconds < 10
+
+
+def test_finishing_waits_for_the_last_answer(start: Start, open_context: Open) -> None:
+    desk = start(layout="pair", items=1)
+    context = open_context()
+    page = sit(context, desk, "anna")
+    context.set_offline(True)
+    given = rate(page)
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(page.locator("#alerts")).to_contain_text("can be finished once everything is saved")
+    assert page.url.startswith(f"{desk.base}/items")
+    context.set_offline(False)
+    page.wait_for_url(f"{desk.base}/debrief")
+    exactly_once(desk, "anna", given)
+
+
+def test_history_leads_back_and_nothing_personal_is_kept(each: Desk, open_context: Open) -> None:
+    desk = each
+    context = open_context()
+    page = sit(context, desk, "val")
+    given = rate(page)
+    page.keyboard.press("n")
+    at(page, 2)
+    page.go_back()
+    at(page, 1)
+    assert shown(page) == given
+    page.go_forward()
+    at(page, 2)
+    page.keyboard.press("p")
+    at(page, 1)
+    kept = json.dumps([page.evaluate("({...localStorage})"), page.content()])
+    assert "val" not in kept.replace("value", "")

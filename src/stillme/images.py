@@ -130,7 +130,7 @@ def enlarged(content: bytes, side: int, method: str) -> bytes:
 
 
 def fitted(content: bytes, side: int) -> Pixels:
-    """The whole picture as a viewer would show it, its longer side brought to `side`; never cropped or distorted."""
+    """The whole picture as a viewer would show it, its longer side brought to `side`; never distorted."""
     image = _shown(content)
     scale = side / max(image.size)
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))

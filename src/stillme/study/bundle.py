@@ -95,7 +95,7 @@ class Task(Frozen):
 class Example(Frozen):
     """A tutorial example: one question about one pair of pictures, with what is said to either answer.
 
-    `second`: where a screen shows two outputs, the one on the right; `output` is then on the left. `understanding`:
+    `second`: where a screen shows two outputs, the right one; `output` is then the left one. `understanding`:
     whether it is the one that shows if somebody has understood the task.
     """
 

@@ -157,7 +157,8 @@ def test_a_task_by_keyboard_alone(
         given |= rate(page, "2413" if layout == "triplet" else "25413")
         box = page.locator(".surround").first.bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 720, "the pictures stay in sight"
-        assert page.evaluate("async () => (await axe.run()).violations.map(one => one.id)") == []
+        if number == 2:
+            assert page.evaluate("async () => (await axe.run()).violations.map(one => one.id)") == []
         page.keyboard.press("Enter")
     expect(page.locator("#finish")).to_be_focused()
     expect(page.locator("#count")).to_have_text("(3 done)")
@@ -492,3 +493,18 @@ def test_history_leads_back_and_nothing_personal_is_kept(each: Desk, open_contex
     at(page, 1)
     kept = json.dumps([page.evaluate("({...localStorage})"), page.content()])
     assert "val" not in kept.replace("value", "")
+
+
+def test_any_page_of_the_study_sends_what_waits(each: Desk, open_context: Open) -> None:
+    desk = each
+    context = open_context()
+    page = sit(context, desk, "wim")
+    context.set_offline(True)
+    given = rate(page)
+    state(page, "You are offline")
+    page.close()
+    context.set_offline(False)
+    other = context.new_page()
+    with other.expect_response("**/api/operations"):
+        other.goto(f"{desk.base}/leave")
+    exactly_once(desk, "wim", given)

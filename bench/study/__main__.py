@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -291,6 +292,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=15.0, help="that a load lasts")
     asked = parser.parse_args()
     wanted = [name for name in WHO if name in asked.only.split(",")]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     try:
         return int(not measure(wanted, settings(asked.quick, asked.seconds)))
     except NotUpError as error:

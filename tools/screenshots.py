@@ -37,18 +37,17 @@ def study(page: Any, base: str) -> None:
     """Walks through a study as a rater called `screenshots`, who must not have been there before."""
     page.goto(f"{base}/p/start?PROLIFIC_PID=screenshots")
     keep(page, "study-guide")
-    page.click("form[action='/guide'] button")
+    go(page, "form[action='/guide'] button")
     for tick in page.query_selector_all("input[name=statement]"):
         tick.check()
     page.locator("#agree").scroll_into_view_if_needed()
     keep(page, "study-consent")
-    page.click("#agree")
+    go(page, "#agree")
     learn(page)
     keep(page, "study-tasks")
-    page.click("form[action='/tasks'] button")
+    go(page, "form[action='/tasks'] button")
     rate(page)
-    keep(page, "study-debrief")
-    page.click("form[action='/debrief'] button")
+    go(page, "form[action='/debrief'] button")
     keep(page, "study-complete")
 
 
@@ -58,7 +57,7 @@ def learn(page: Any) -> None:
     while "/tutorial/" in page.url:
         if page.query_selector("input[name=go]") is None:
             page.locator("input[type=radio]").nth(2).check()
-        page.click("main form button")
+        go(page, "main form button")
         if not is_kept and page.query_selector(".feedback"):
             keep(page, "study-tutorial")
             is_kept = True
@@ -78,6 +77,11 @@ def rate(page: Any) -> None:
         page.keyboard.press("n")
     page.click("#finish")
     page.wait_for_url("**/debrief")
+
+
+def go(page: Any, button: str) -> None:
+    with page.expect_navigation():
+        page.click(button)
 
 
 def keep(page: Any, name: str) -> None:

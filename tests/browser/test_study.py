@@ -106,12 +106,14 @@ class Walk:
         self.at("/guide")
 
     def read_guide(self) -> None:
+        self.at("/guide")
         self.press("summary")
         self.look()
         self.press("form[action='/guide'] button")
         self.at("/consent")
 
     def agree(self) -> None:
+        self.at("/consent")
         self.look()
         for number in range(1, len(self.bundle.texts.consent.statements) + 1):
             self.press(f"input[value='{number}']", "Space")
@@ -292,6 +294,13 @@ def test_a_small_window_is_told_so_with_and_without_scripts(
         assert page.evaluate("document.documentElement.scrollWidth") <= 1000, "nothing is cut off"
         page.set_viewport_size({"width": 360, "height": 640})
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    walk = Walk(open_context(viewport=SCREEN).new_page(), server)
+    walk.enter("ben")
+    for step in (walk.read_guide, walk.agree, walk.learn, walk.choose):
+        step()
+    assert not walk.page.locator(".small-screen").is_visible()
+    walk.page.set_viewport_size({"width": 1000, "height": 720})
+    assert walk.page.locator(".small-screen").is_visible()
 
 
 @pytest.fixture

@@ -320,6 +320,7 @@ def test_a_device_that_does_not_fit_gets_its_code_only_on_request(house: House) 
     assert 'media="(max-width: 1279px), (max-device-height: 719px)"' in anna.page.text
     anna.arrive()
     anna.choose()
+    assert "smaller than 1280 × 720" in anna.text() and "max-width: 1279px" in anna.page.text
     anna.open("/device")
     assert not anna.page.posts("/device"), "who holds a place withdraws instead"
 

@@ -229,7 +229,7 @@ def test_pictures_zoom_together_and_guidelines_are_one_key_away(each: Desk, open
     for key in ("g", "?"):
         page.keyboard.press(key)
         expect(page.locator("#panel")).to_be_visible()
-        expect(page.locator("#panel")).to_contain_text("Compare the two images.")
+        expect(page.get_by_text("Compare the two images.").first).to_be_in_viewport()
         assert page.evaluate("async () => (await axe.run()).violations.map(one => one.id)") == []
         page.keyboard.press("3")
         page.keyboard.press("Escape")
@@ -376,7 +376,9 @@ def test_a_refused_answer_is_loud_until_it_is_given_again(pair: Desk, open_conte
     expect(alert).to_contain_text("was not saved")
     expect(first).to_contain_text("Not saved: This is not one of the answers to the question.")
     expect(first.locator("input:checked")).to_have_count(0)
+    state(page, "1 entry was not saved")
     page.keyboard.press("3")
+    expect(page.locator("#lacking")).to_have_text("2 questions left")
     visit(page, desk)
     expect(alert).to_contain_text("was not saved")
     page.locator("fieldset.card").first.locator("input").nth(1).check()

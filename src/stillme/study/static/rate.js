@@ -580,7 +580,9 @@ class Rating {
   async drop(item, field) {
     this.calm(`refused:${item}:${field}`);
     const old = (await this.queue.refusals()).filter(({ operation }) => operation.item === item && operation.field === field);
-    if (old.length) await this.queue.shelf.remove(old);
+    if (!old.length) return;
+    await this.queue.shelf.remove(old);
+    await this.queue.say();
   }
 
   // Going on
@@ -775,15 +777,16 @@ class Rating {
     const count = waiting.filter(isAnswer).length;
     const where = this.queue.shelf.memory.size ? "in this window only (please leave it open)" : "on this computer";
     const kept = count ? `${counted(count, "answer is", "answers are")} kept ${where} and will be sent` : "nothing is lost";
+    const refused = [...this.cries.keys()].filter((key) => key.startsWith("refused:")).length;
     const text = {
-      saved: "All answers saved", saving: "Saving …", offline: `You are offline: ${kept}`,
+      saved: refused ? `${counted(refused, "entry was", "entries were")} not saved: please look above` : "All answers saved", saving: "Saving …", offline: `You are offline: ${kept}`,
       trouble: `The study does not answer: ${kept}`,
     }[state];
     const line = need("#state", HTMLElement);
     if (line.textContent !== text) line.textContent = text;
     if (line.dataset.state !== state && state !== "saving" && (state !== "saved" || this.worried)) this.say(text);
     if (state !== "saving") this.worried = state !== "saved";
-    line.dataset.state = state;
+    line.dataset.state = state === "saved" && refused ? "trouble" : state;
     if (state === "saved" && this.finishing) setTimeout(() => void this.finish());
   }
 
@@ -876,8 +879,10 @@ class Rating {
     });
     document.body.dataset.keys = isOn() ? "on" : "off";
     const panel = need("#panel", HTMLDialogElement);
-    panel.prepend(need("#guidelines", HTMLElement));
+    panel.append(need("#guidelines", HTMLElement));
     need("#guide", HTMLElement).hidden = true;
+    const top = need(".top", HTMLElement); // pictures stay below it, whatever it says
+    new ResizeObserver(() => document.documentElement.style.setProperty("--hold", `${top.offsetHeight}px`)).observe(top);
   }
 
   listen() {

@@ -86,9 +86,11 @@ class Server:
         engine.dispose()
 
     def stop(self) -> None:
+        """At once, whoever is connected; as after a crash, it recovers when it is started again."""
         if self.process:
-            self.process.terminate()
+            self._run("pg_ctl", "stop", "-D", str(self._data), "-m", "immediate")
             self.process.wait(30)
+            self.process = None
 
     def url(self, name: str) -> str:
         return f"postgresql+psycopg://{USER}@127.0.0.1:{self.port}/{name}"

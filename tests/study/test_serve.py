@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 from stillme.errors import InputError, SurroundingsError
 from stillme.study import serve
+from stillme.study.app import make_app
 from stillme.study.serve import Options, data_folder, open_study
 from tests.study import bundles
+from tests.study.postgres import Server
 
 
 def options(folder: Path, **more: object) -> Options:
@@ -47,3 +50,21 @@ def test_a_study_below_the_floor_does_not_start(tmp_path: Path, monkeypatch: pyt
     bundles.write(tmp_path / "bundle", estimated_minutes=(40, 60))
     with pytest.raises(InputError, match=r"6.00 USD an hour; the floor is 12.00.* --below-floor"):
         serve.serve(options(tmp_path, entry="signed", public="https://study.example.org", port=0))
+
+
+def test_a_database_that_went_away_is_said_and_nothing_is_called_saved(
+    postgres_server: Server, tmp_path: Path
+) -> None:
+    made = options(tmp_path, database=postgres_server.database())
+    study = open_study(made)
+    with TestClient(make_app(study), base_url="http://127.0.0.1") as browser:
+        browser.get("/p/start?PROLIFIC_PID=anna")
+        assert browser.get("/guide").status_code == 200
+        postgres_server.stop()
+        try:
+            lost = browser.get("/guide")
+            assert lost.status_code == 503 and "was not saved" in lost.text
+        finally:
+            postgres_server.start()
+        assert browser.get("/guide").status_code == 200
+    study.store.close()

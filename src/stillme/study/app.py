@@ -20,7 +20,7 @@ from stillme.errors import StillmeError
 from stillme.study import admin, items, pages
 from stillme.study.bundle import IMAGES
 from stillme.study.desk import Study
-from stillme.study.door import Door, dressed
+from stillme.study.door import NOT_SAVED, Door, dressed
 from stillme.study.flow import ElsewhereError
 from stillme.study.people import RefusedError
 from stillme.study.prolific import hooks
@@ -30,7 +30,6 @@ from stillme.web.guard import Hosts
 from stillme.web.refusals import API, refuse
 
 STATIC = Path(__file__).parent / "static"
-NOT_SAVED = "The study's database did not answer, so this was not saved. Please try again in a moment."
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 

@@ -5,6 +5,7 @@ Participants have sessions in the database; coordinators have others, which the 
 
 from __future__ import annotations
 
+from sqlalchemy.exc import DBAPIError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,6 +25,7 @@ NOBODY = (
     "Please open the study with your link from Prolific. If you were here before, the same link brings you back."
 )
 OFTEN = "That were too many requests in a short time. Please wait a moment and try again."
+NOT_SAVED = "The study's database did not answer, so this was not saved. Please try again in a moment."
 YEAR = 365 * 24 * 3600
 
 
@@ -75,7 +77,10 @@ class Door:
             )
         if path.startswith(ADMIN):
             return None
-        return await self._known(request, path)
+        try:
+            return await self._known(request, path)
+        except DBAPIError:
+            return refuse(request, 503, NOT_SAVED)
 
     async def _known(self, request: Request, path: str) -> Response | None:
         now = self._study.now()

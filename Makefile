@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
+STUDY := $(VENV)/.study
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 EDITORS_VENV ?= .venv-editors
 EDITORS_BIN := $(EDITORS_VENV)/bin
@@ -16,11 +17,12 @@ test test-editors: export POLARS_MAX_THREADS := 1
 test test-editors: export OMP_NUM_THREADS := 1
 test test-editors: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test test-editors editors-environment check lint types fix bench chromium clean
+.PHONY: help demo study-demo test test-editors editors-environment check lint types fix bench chromium clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    a whole audit offline, from portraits to report"
+	@echo "make study-demo   a human study rehearsed: a fake Prolific, the server, bots, and you; ONCE=1 ends by itself"
 	@echo "make test    the tests"
 	@echo "make test-editors   those that need torch and Ray, on tiny pipelines, in an environment of their own"
 	@echo "make check   format, lint, types, import contracts, shape of the code, tests"
@@ -44,6 +46,19 @@ $(DEV): $(CORE)
 
 demo: $(CORE)
 	@$(BIN)/stillme demo
+
+$(STUDY): $(CORE)
+	@echo "Installing what the human study needs"
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[vision,study]'
+	@touch $@
+
+# A bundle of a planted run, then everything as it would be with people and money.
+study-demo: $(STUDY)
+	@rm -rf demo/study
+	@$(BIN)/stillme demo --small demo/study > /dev/null
+	@$(BIN)/stillme study build demo/study/small --preset exp1 --size 12 --tasks 3 --raters 2 --minimum-seconds 2 \
+		--to demo/study/bundle > /dev/null
+	@$(BIN)/stillme study rehearse demo/study/bundle $(if $(ONCE),--once)
 
 # A file's tests run in one worker, so that what they share is made once; in the order that tests/conftest.py says.
 test: $(DEV) chromium

@@ -103,11 +103,16 @@ def apply(
     return results
 
 
+_CLOCK = select(sitting.c.clock, sitting.c.state).where(sitting.c.id == bindparam("of_sitting")).with_for_update()
+_BEFORE = select(operation.c.id, operation.c.sitting, operation.c.refused).where(
+    operation.c.id.in_(bindparam("ids", expanding=True))
+)
+_DONE = select(opening.c.item).where(opening.c.sitting == bindparam("of_sitting"), opening.c.done.is_not(None))
+
+
 def _lock(connection: Connection, sat: str, now: float, lease: float = seats.LEASE) -> float:
     """The sitting's clock; two requests of one person take turns. Who timed out goes on if a seat is free."""
-    row = connection.execute(
-        select(sitting.c.clock, sitting.c.state).where(sitting.c.id == sat).with_for_update()
-    ).one()
+    row = connection.execute(_CLOCK, {"of_sitting": sat}).one()
     if row.state == "complete":
         raise RefusedError("This task is complete and cannot be changed any more.", "complete")
     if row.state == "timed_out":
@@ -119,9 +124,7 @@ def _lock(connection: Connection, sat: str, now: float, lease: float = seats.LEA
 
 def _known(connection: Connection, sat: str, ids: list[str]) -> dict[str, str]:
     """Operation -> why it was refused, of those that came before."""
-    rows = connection.execute(
-        select(operation.c.id, operation.c.sitting, operation.c.refused).where(operation.c.id.in_(ids))
-    )
+    rows = connection.execute(_BEFORE, {"ids": ids})
     strange = "This operation belongs to somebody else."
     return {row.id: row.refused if row.sitting == sat else strange for row in rows}
 
@@ -249,9 +252,7 @@ def unanswered(bundle: Bundle, screen: Screen, values: Mapping[str, str]) -> lis
 
 
 def progress(connection: Connection, sat: Sitting) -> Progress:
-    done = connection.scalars(
-        select(opening.c.item).where(opening.c.sitting == sat.id, opening.c.done.is_not(None))
-    ).all()
+    done = connection.scalars(_DONE, {"of_sitting": sat.id}).all()
     return Progress(frozenset(done), len(sat.deal.screens))
 
 

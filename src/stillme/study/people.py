@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from stillme.study.keys import Keys, new_id, new_token
 from stillme.study.store import added, upsert
@@ -85,21 +85,25 @@ def enter(connection: Connection, keys: Keys, launch: Launch, address: str, now:
     return token
 
 
-_KNOWN = select(
-    participant.c.id,
-    participant.c.guided,
-    participant.c.consented,
-    participant.c.declined,
-    participant.c.tutored,
-    participant.c.debriefed,
-    sitting.c.id.label("sitting"),
-    sitting.c.task,
-    sitting.c.state,
-    seat.c.sitting.label("seated"),
-).select_from(
-    session.join(participant, participant.c.id == session.c.participant)
-    .outerjoin(sitting, sitting.c.participant == participant.c.id)
-    .outerjoin(seat, seat.c.sitting == sitting.c.id)
+_KNOWN = (
+    select(
+        participant.c.id,
+        participant.c.guided,
+        participant.c.consented,
+        participant.c.declined,
+        participant.c.tutored,
+        participant.c.debriefed,
+        sitting.c.id.label("sitting"),
+        sitting.c.task,
+        sitting.c.state,
+        seat.c.sitting.label("seated"),
+    )
+    .select_from(
+        session.join(participant, participant.c.id == session.c.participant)
+        .outerjoin(sitting, sitting.c.participant == participant.c.id)
+        .outerjoin(seat, seat.c.sitting == sitting.c.id)
+    )
+    .where(session.c.token_hash == bindparam("of_token"), session.c.expires > bindparam("at"))
 )
 
 
@@ -107,8 +111,7 @@ def who(connection: Connection, keys: Keys, token: str, now: float) -> Person | 
     """The person behind a session's token, if it is one of ours and has not expired."""
     if not token:
         return None
-    asked = _KNOWN.where(session.c.token_hash == keys.token_hash(token), session.c.expires > now)
-    row = connection.execute(asked).one_or_none()
+    row = connection.execute(_KNOWN, {"of_token": keys.token_hash(token), "at": now}).one_or_none()
     if row is None:
         return None
     return Person(

@@ -20,12 +20,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stillme.errors import SurroundingsError
+from stillme.errors import InputError, SurroundingsError
 from stillme.study.bots import FULL, GONE, MANNERS, Bot, Manner, Told
 from stillme.study.browsing import Browser
 
 Say = Callable[[str], None]
 API = "/api/v1"
+STATE = "prolific.json"  # of the fake Prolific
 TOKEN = "rehearsal"  # of the fake Prolific; it opens nothing
 NAME, PASSWORD = "rehearsal", "only-for-a-rehearsal"
 SLOW = 4.0  # seconds an item
@@ -160,7 +161,7 @@ def stage(bundle: Path, folder: Path) -> Stage:
     """The stage in a folder, with ports of its own; nothing runs yet."""
     folder.mkdir(parents=True, exist_ok=True)
     port = _free_port()  # publishing has to know it before anybody listens there
-    words = ("stillme.study.fake", "--state", str(folder / "prolific.json"), "--token", TOKEN)
+    words = ("stillme.study.fake", "--state", str(folder / STATE), "--token", TOKEN)
     fake = Process(words, "A fake Prolific is at", folder / "prolific.log")
     more = ("--entry", "signed", "--public", f"http://127.0.0.1:{port}")
     study = server(bundle, folder / "data", folder / "server.log", *more)
@@ -179,11 +180,18 @@ class Crowd:
 
     def __init__(self, stage: Stage, seed: str = "") -> None:
         self._stage, self._seed = stage, seed
-        self._came = 0
+        self._came = self._inside = 0
         self.told: list[Told] = []
 
     async def visit(self, manner: Manner) -> Told | None:
         """One person, from the list of studies to the end; None: Prolific had no place."""
+        self._inside += 1
+        try:
+            return await self._visit(manner)
+        finally:
+            self._inside -= 1
+
+    async def _visit(self, manner: Manner) -> Told | None:
         self._came += 1
         chance = random.Random(f"{self._seed}\0{self._came}")
         async with Browser(self._stage.fake.base, chance) as prolific:
@@ -200,17 +208,14 @@ class Crowd:
         self.told.append(told)
         return told
 
-    async def fill(self, manners: Iterable[Manner], at_once: int) -> None:
-        """As many people as there are manners, `at_once` at a time; who finds no place comes a little later."""
-        waiting = list(reversed(list(manners)))
-        seats = asyncio.Semaphore(at_once)
+    async def fill(self, manners: Iterable[Manner]) -> None:
+        """Everybody at once. Who finds no place comes again for as long as somebody inside may still return."""
 
         async def come(manner: Manner) -> None:
-            async with seats:
-                while await self.visit(manner) is None:
-                    await asyncio.sleep(0.2)
+            while await self.visit(manner) is None and self._inside:
+                await asyncio.sleep(0.2)
 
-        await asyncio.gather(*(come(waiting.pop()) for _ in range(len(waiting))))
+        await asyncio.gather(*(come(manner) for manner in manners))
 
 
 def settle(stage: Stage, folder: Path) -> Iterator[str]:
@@ -224,6 +229,9 @@ def settle(stage: Stage, folder: Path) -> Iterator[str]:
 
 def rehearse(bundle: Path, folder: Path, bots: int = 6, once: bool = False, say: Say = print) -> None:
     """Opens a rehearsal and keeps it open until Ctrl-C; `once`: lets the bots through, settles and leaves."""
+    if (folder / STATE).exists():
+        raise InputError(f"{folder} has an earlier rehearsal.", "Give another --to, or delete that one.")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is ended, however we end
     made = stage(bundle, folder)
     try:
         made.open()
@@ -257,7 +265,7 @@ async def _played(made: Stage, bots: int, once: bool, say: Say) -> None:
     kinds = ("honest", "plain", "inattentive", "flaky", "straight", "tabs")
     pace = 0.0 if once else SLOW
     manners = [replace(MANNERS[kinds[n % len(kinds)]], pace=pace) for n in range(bots)]
-    await crowd.fill(manners, at_once=bots)
+    await crowd.fill(manners)
     for told in crowd.told:
         said = {"complete": f"has finished and handed in {told.code}", FULL: "found no place and returned"}
         say(f"  submission {told.name} {said.get(told.end, told.end)}, {len(told.saved)} operations were saved")

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, func, select, update
+from sqlalchemy import Connection, and_, bindparam, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from stillme.errors import InputError
@@ -85,9 +85,7 @@ def code(connection: Connection, outcome: str) -> str:
     return str(found)
 
 
-def take(
-    connection: Connection, bundle: Bundle, person: str, task: str, now: float, lease: float = LEASE
-) -> str:
+def take(connection: Connection, bundle: Bundle, person: str, task: str, now: float, lease: float = LEASE) -> str:
     """Seats somebody at a task: the id of their sitting. Who has one keeps it; a task that is full is refused."""
     mine = connection.execute(
         select(sitting.c.id, sitting.c.task).where(sitting.c.participant == person)
@@ -168,13 +166,20 @@ def resume(connection: Connection, sitting_id: str, now: float, lease: float = L
     )
 
 
+_RENEWED = (
+    update(seat)
+    .where(
+        seat.c.sitting == bindparam("of_sitting"),
+        seat.c.lease.is_not(None),
+        seat.c.lease < bindparam("before"),
+    )
+    .values(lease=bindparam("until"))
+)
+
+
 def renew(connection: Connection, sitting_id: str, now: float, lease: float = LEASE) -> None:
     """A sign of life. Written once in a while: it only has to outlive the lease."""
-    connection.execute(
-        update(seat)
-        .where(seat.c.sitting == sitting_id, seat.c.lease.is_not(None), seat.c.lease < now + lease * 0.9)
-        .values(lease=now + lease)
-    )
+    connection.execute(_RENEWED, {"of_sitting": sitting_id, "before": now + lease * 0.9, "until": now + lease})
 
 
 def free(connection: Connection, sitting_id: str, state: str, now: float) -> bool:

@@ -231,7 +231,7 @@ def rehearse(bundle: Path, folder: Path, bots: int = 6, once: bool = False, say:
     """Opens a rehearsal and keeps it open until Ctrl-C; `once`: lets the bots through, settles and leaves."""
     if (folder / STATE).exists():
         raise InputError(f"{folder} has an earlier rehearsal.", "Give another --to, or delete that one.")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is ended, however we end
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is ended, however we end
     made = stage(bundle, folder)
     try:
         made.open()
@@ -248,6 +248,7 @@ def rehearse(bundle: Path, folder: Path, bots: int = 6, once: bool = False, say:
         say("The rehearsal is over.")
     finally:
         made.close()
+        signal.signal(signal.SIGTERM, before)
 
 
 def _invitation(made: Stage) -> Iterator[str]:

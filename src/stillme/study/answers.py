@@ -23,7 +23,7 @@ from stillme.study.deal import Screen, allowed
 from stillme.study.people import RefusedError
 from stillme.study.seats import Sitting
 from stillme.study.store import upsert
-from stillme.study.tables import answer, opening, operation, sitting
+from stillme.study.tables import answer, opening, operation, seat, sitting
 
 NO_NUL = r"^[^\x00]*$"  # no database keeps it
 MOST = 100  # operations of one request
@@ -85,7 +85,8 @@ def apply(
     lease: float = seats.LEASE,
 ) -> list[Result]:
     """Takes operations in their order. All are committed with the connection, or none."""
-    taking = _Taking(connection, bundle, sat, _lock(connection, sat.id, now, lease))
+    clock, until = _lock(connection, sat.id, now, lease)
+    taking = _Taking(connection, bundle, sat, clock)
     known = _known(connection, sat.id, [one.id for one in operations])
     results = []
     for one in operations:
@@ -99,19 +100,30 @@ def apply(
             taking.log.append(_row(sat.id, one, refused, at, now))
         results.append(Result(one.id, known[one.id]))
     taking.close()
-    seats.renew(connection, sat.id, now, lease)
+    if until is not None and until < now + lease * seats.RENEWED_BELOW:
+        seats.renew(connection, sat.id, now, lease)
     return results
 
 
-_CLOCK = select(sitting.c.clock, sitting.c.state).where(sitting.c.id == bindparam("of_sitting")).with_for_update()
+# Made once: making a statement takes longer than running it.
+_CLOCK = (
+    select(sitting.c.clock, sitting.c.state, seat.c.lease)
+    .select_from(sitting.outerjoin(seat, seat.c.sitting == sitting.c.id))
+    .where(sitting.c.id == bindparam("of_sitting"))
+    .with_for_update(of=sitting)
+)
+_HERE = (opening.c.sitting == bindparam("of_sitting"), opening.c.item == bindparam("of_item"))
+_OPENED = select(opening.c.opened, opening.c.done).where(*_HERE)
+_CLOSED = update(opening).where(*_HERE).values(done=bindparam("at_time"))
+_TICKED = update(sitting).where(sitting.c.id == bindparam("of_sitting")).values(clock=bindparam("at_time"))
 _BEFORE = select(operation.c.id, operation.c.sitting, operation.c.refused).where(
     operation.c.id.in_(bindparam("ids", expanding=True))
 )
 _DONE = select(opening.c.item).where(opening.c.sitting == bindparam("of_sitting"), opening.c.done.is_not(None))
 
 
-def _lock(connection: Connection, sat: str, now: float, lease: float = seats.LEASE) -> float:
-    """The sitting's clock; two requests of one person take turns. Who timed out goes on if a seat is free."""
+def _lock(connection: Connection, sat: str, now: float, lease: float = seats.LEASE) -> tuple[float, float | None]:
+    """The sitting's clock and lease; two requests of one person take turns. Who timed out goes on if they can."""
     row = connection.execute(_CLOCK, {"of_sitting": sat}).one()
     if row.state == "complete":
         raise RefusedError("This task is complete and cannot be changed any more.", "complete")
@@ -119,7 +131,7 @@ def _lock(connection: Connection, sat: str, now: float, lease: float = seats.LEA
         seats.resume(connection, sat, now, lease)
     elif row.state != "active":
         raise RefusedError("Your place was given back, so nothing more can be saved.", "closed")
-    return float(row.clock)
+    return float(row.clock), row.lease
 
 
 def _known(connection: Connection, sat: str, ids: list[str]) -> dict[str, str]:
@@ -189,8 +201,7 @@ class _Taking:
         if self.log:
             self.connection.execute(_LOGGED, self.log)
         if self.clock > self._began:
-            own = update(sitting).where(sitting.c.id == self.sat.id)
-            self.connection.execute(own.values(clock=self.clock))
+            self.connection.execute(_TICKED, {"of_sitting": self.sat.id, "at_time": self.clock})
 
     def _flush(self) -> None:
         if self._answers:
@@ -219,8 +230,8 @@ class _Taking:
 
     def _done(self, screen: Screen, at: float) -> tuple[str, float | None]:
         self._flush()
-        here = (opening.c.sitting == self.sat.id, opening.c.item == screen.item)
-        row = self.connection.execute(select(opening.c.opened, opening.c.done).where(*here)).one_or_none()
+        here = {"of_sitting": self.sat.id, "of_item": screen.item}
+        row = self.connection.execute(_OPENED, here).one_or_none()
         if row is None:
             return "This item was not opened yet.", None
         if row.done is not None:
@@ -230,7 +241,7 @@ class _Taking:
             return f"{said} not answered yet.", None
         if (left := self.bundle.minimum_seconds - (at - max(row.opened, self.clock))) > 0:
             return f"Please look a little longer: {left:.0f} more seconds.", round(left, 3)
-        self.connection.execute(update(opening).where(*here).values(done=at))
+        self.connection.execute(_CLOSED, {**here, "at_time": at})
         self.clock = at
         return "", None
 

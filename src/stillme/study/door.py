@@ -65,7 +65,7 @@ class Door:
         await (refused or self._app)(scope, receive, send_with_headers)
 
     async def _refused(self, request: Request) -> Response | None:
-        path = request.url.path
+        path: str = request.scope["path"]
         request.state.person, request.state.token = None, ""
         if not self._hosts.allow(request.headers.get("host", "")):
             return refuse(request, 421, "The study does not answer under that host name.")

@@ -21,6 +21,7 @@ from stillme.study.people import RefusedError
 from stillme.study.store import upsert
 from stillme.study.tables import meta, seat, sitting
 
+RENEWED_BELOW = 0.9  # of the lease: a sign of life is written once in a while, it only has to outlive it
 LEASE = 30 * 60  # seconds without a sign of life after which somebody else may have the seat
 # One completion code an outcome, as Prolific calls them; people only ever see their own.
 OUTCOMES = ("COMPLETED", "NO_CONSENT", "FAILED_ATTENTION_CHECK", "INCOMPATIBLE_DEVICE")
@@ -178,8 +179,10 @@ _RENEWED = (
 
 
 def renew(connection: Connection, sitting_id: str, now: float, lease: float = LEASE) -> None:
-    """A sign of life. Written once in a while: it only has to outlive the lease."""
-    connection.execute(_RENEWED, {"of_sitting": sitting_id, "before": now + lease * 0.9, "until": now + lease})
+    """A sign of life."""
+    connection.execute(
+        _RENEWED, {"of_sitting": sitting_id, "before": now + lease * RENEWED_BELOW, "until": now + lease}
+    )
 
 
 def free(connection: Connection, sitting_id: str, state: str, now: float) -> bool:

@@ -19,6 +19,7 @@ def environment(package: str) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
     )
     made.globals["static"] = static
     return made

@@ -265,7 +265,7 @@ class _Tab:
         bot, item = self._bot, page.data["item"]
         answers = [bot.operation("answer", item, name, value) for name, value in given.items()]
         if bot.pick((True, False, False, False)):
-            answers.append(bot.operation("comment", item, "comment", f"about this one, by {bot.told.name}"))
+            answers.append(bot.operation("comment", item, "comment", f"a remark about item {page.data['number']}"))
         cut = bot.pick(range(len(answers)))
         for batch in (
             [bot.operation("open", item), *answers[:cut]],

@@ -59,6 +59,14 @@ def serve() -> Iterator[Serve]:
         one.stop()
 
 
+def no_violation(page: Any, axe: str) -> None:
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.evaluate(axe)
+        found = page.evaluate("axe.run().then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))")
+        assert found == [], f"{page.url} {scheme}: {found}"
+
+
 class Walk:
     """Somebody who has a keyboard and no mouse. `axe` looks at pages in both schemes, where it is given."""
 
@@ -89,11 +97,7 @@ class Walk:
         if not self.axe:
             return
         self.looked.add(name or self.page.url.rsplit("/", 1)[1])
-        for scheme in ("light", "dark"):
-            self.page.emulate_media(color_scheme=scheme)
-            self.page.evaluate(self.axe)
-            found = self.page.evaluate("axe.run().then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))")
-            assert found == [], f"{self.page.url} {scheme}: {found}"
+        no_violation(self.page, self.axe)
         assert self.page.locator("h1").count() == 1 and self.page.title()
         assert self.page.evaluate(SMALL) == [], self.page.url
 
@@ -318,6 +322,7 @@ def come_back(context: Any, house: House, path: str) -> Any:
         anna.arrive().choose()
         anna.rate()
         anna.finish()
+    if path != "/debrief" and anna.open("/").path == "/debrief":
         anna.send("/debrief")
 
     def answer(route: Any) -> None:
@@ -334,8 +339,13 @@ def come_back(context: Any, house: House, path: str) -> Any:
     return page
 
 
-def test_people_from_prolific_are_taken_back_unless_they_stay(open_context: Open, finished: House) -> None:
+def test_people_from_prolific_are_taken_back_unless_they_stay(
+    open_context: Open, finished: House, axe: str
+) -> None:
     code = finished.codes()["COMPLETED"]
+    page = come_back(open_context(viewport=SCREEN), finished, "/debrief")
+    assert page.is_checked("input[name=return]")
+    no_violation(page, axe)
     page = come_back(open_context(viewport=SCREEN), finished, "/complete")
     page.wait_for_selector("#returning")
     page.clock.run_for(6_000)
@@ -351,6 +361,7 @@ def test_people_from_prolific_are_taken_back_unless_they_stay(open_context: Open
             page.wait_for_selector("#returning")
             page.keyboard.press(key)
             page.wait_for_selector("text=You stay on this page")
+            no_violation(page, axe)
         if options.get("java_script_enabled", True):
             page.clock.run_for(60_000)
         assert page.locator("#code").inner_text() == code

@@ -326,7 +326,12 @@ async def _withdrawn(request: Request) -> Response:
         return _to("/leave")
     if "yes" not in form.get("sure", ()):
         return await _leave(request, 422, unsure=True)
-    await study.store.write(lambda c: seats.free(c, sitting, "withdrew", study.now()))
+
+    def work(connection: Connection) -> None:
+        if seats.sit(connection, sitting).state != "complete":  # another tab may have finished meanwhile
+            seats.free(connection, sitting, "withdrew", study.now())
+
+    await study.store.write(work)
     return _to("/closed")
 
 

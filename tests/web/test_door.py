@@ -139,6 +139,18 @@ def test_every_answer_carries_the_headers(inside: TestClient, path: str) -> None
         assert "no-" in headers["Cache-Control"]
 
 
+def test_styles_are_sent_compressed_to_whoever_takes_them_so() -> None:
+    plain = client().get("/static/web/base.css", headers={"Accept-Encoding": "identity"})
+    small = client().get("/static/web/base.css", headers={"Accept-Encoding": "gzip"})
+    assert small.headers["Content-Encoding"] == "gzip" and "Content-Encoding" not in plain.headers
+    assert small.text == plain.text and int(small.headers["Content-Length"]) < len(plain.content) / 2
+    assert small.headers["Content-Type"] == plain.headers["Content-Type"]
+    again = client().get(
+        "/static/web/base.css", headers={"Accept-Encoding": "gzip", "If-None-Match": small.headers["ETag"]}
+    )
+    assert again.status_code == 304 and not again.content
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "[::1", "10.0.0.9"]
 )

@@ -16,6 +16,7 @@ import pytest
 from stillme import heads, images
 from stillme.select.choices import Action, Verb
 from stillme.select.store import Store
+from tests import studies
 from tests.select import data
 
 ROOT = Path(__file__).parent.parent
@@ -26,7 +27,7 @@ PAGES = sorted(
 
 def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = [words for words in commands_in(text) if words[1] != "sources"]
+    commands = [words for words in commands_in(text) if words[1] not in ("sources", "study")]
     named = ["init", "check", "run", "status", "export", "report", "calibrate", "review", "measure"]
     named += ["power", "analyse", "lint"]
     assert [words[1] for words in commands] == named
@@ -64,12 +65,28 @@ def test_the_readmes_commands_about_sources_run_in_order(tmp_path: Path) -> None
     assert (tmp_path / "here/portraits/portraits.csv").is_file()
 
 
-def start_and_stop(folder: Path, words: list[str]) -> None:
+def test_the_readmes_commands_about_the_study_run_in_order(tmp_path: Path) -> None:
+    commands = [w for w in commands_in((ROOT / "README.md").read_text(encoding="utf-8")) if w[1] == "study"]
+    assert [words[2] for words in commands] == ["build", "serve", "export", "import"]
+    (tmp_path / "runs").mkdir()
+    studies.make_run(tmp_path).rename(tmp_path / "runs" / "audit")
+    for words in commands:
+        if words[2] == "serve":
+            start_and_stop(tmp_path, words, "Listening on")
+            continue
+        done = subprocess.run(
+            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    assert (tmp_path / "ratings/codebook.md").is_file()
+
+
+def start_and_stop(folder: Path, words: list[str], greeting: str = "/enter?key=") -> None:
     """A tool starts, tells its address and stops, as the README has it."""
     with subprocess.Popen(
         [sys.executable, "-m", *words, "--port", "0"], cwd=folder, text=True, stdout=subprocess.PIPE
     ) as tool:
-        assert tool.stdout and any("/enter?key=" in line for line in tool.stdout)
+        assert tool.stdout and any(greeting in line for line in tool.stdout)
         tool.send_signal(signal.SIGINT)
         tool.stdout.read()
     assert tool.returncode == 0

@@ -107,7 +107,7 @@ def _launches(serving: Serving, store: Store) -> Door | None:
 def serve(options: Options, say: server.Say = print) -> None:
     """Answers until Ctrl-C or SIGTERM."""
     _check(options)
-    with server.listen(options.host, options.port) as bound:
+    with server.listen(options.host, options.port) as bound, suppress(KeyboardInterrupt):
         study = open_study(options)
         try:
             _check_wage(study, options, say)
@@ -115,8 +115,7 @@ def serve(options: Options, say: server.Say = print) -> None:
                 say(line)
         finally:
             study.store.close()
-        with suppress(KeyboardInterrupt):
-            _answer(options, bound)
+        _answer(options, bound)
     say("Stopped. Every answer that a page called saved is saved.")
 
 

@@ -44,8 +44,8 @@ def make_app(study: Study, hosts: Hosts | None = None, lifespan: Lifespan = _not
         routes=[
             Route("/healthz", _health, methods=["GET"]),
             Route("/images/{sha256}", _picture, methods=["GET"]),
+            *items.routes(study),  # first: nearly everything is asked of them
             *pages.routes(study),
-            *items.routes(study),
             *admin.routes(study),
             *_hooks(study),
             Mount("/static/web", Files(directory=WEB)),

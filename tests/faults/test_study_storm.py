@@ -7,7 +7,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,16 +29,22 @@ TASKS, SEATS, ITEMS = 10, 3, 5
 PLACES = TASKS * SEATS
 LEASE = 4.0  # seconds
 KILLS = (100, 500)  # operations on the disk
-PATIENT = {"looks": 1_000, "every": 1.5}  # people who look again until the study is full
+
+
+def patient(manner: str) -> Manner:
+    """Somebody who looks again until the study is full."""
+    return replace(MANNERS[manner], looks=1_000, every=1.5)
+
+
 MINDS = (  # who comes
-    *[("returns", replace(MANNERS["returns"], **PATIENT))] * 25,
-    *[("vanishes", replace(MANNERS["vanishes"], **PATIENT))] * 25,
+    *[("returns", patient("returns"))] * 25,
+    *[("vanishes", patient("vanishes"))] * 25,
     *[("tabs", MANNERS["tabs"])] * 20,
     *[("flaky", MANNERS["flaky"])] * 20,
     *[("plain", MANNERS["plain"])] * 20,
     *[("declines", MANNERS["declines"])] * 10,
     *[("honest", MANNERS["honest"])] * 60,
-    *[("patient", replace(MANNERS["quick"], **PATIENT))] * 20,
+    *[("patient", patient("quick"))] * 20,
 )
 STAYING = ("active", "complete")
 
@@ -144,7 +150,9 @@ def served(tmp_path: Path, bundle: Bundle, database: str) -> Iterator[Process]:
 
 
 @pytest.mark.slow
-def test_200_people_arrive_at_once_for_30_places(served: Process, database: str, bundle: Bundle) -> None:
+def test_200_people_arrive_at_once_for_30_places(
+    served: Process, database: str, bundle: Bundle, record_property: Callable[[str, object], None]
+) -> None:
     engine = connect(database)
     try:
         with Watch(engine) as watch:
@@ -163,13 +171,8 @@ def test_200_people_arrive_at_once_for_30_places(served: Process, database: str,
     assert ends["returned"] == storm.returned > 0, "nobody who returned had a place"
     assert storm.came_back > storm.returned, "nobody timed out"
     assert sum(one.repeated for one in told) > 50, "the kills went unnoticed"
-    print(
-        Counter(one.end for one in told),
-        ends,
-        watch.looks,
-        storm.came_back,
-        [sum(getattr(one, n) for one in told) for n in ("requests", "repeated")],
-    )
+    requests, repeated = (sum(getattr(one, name) for one in told) for name in ("requests", "repeated"))
+    record_property("storm", f"{requests} requests, {repeated} repeated, {watch.looks} looks, {dict(ends)}")
 
 
 def check_places(connection: Connection, bundle: Bundle) -> None:

@@ -278,6 +278,23 @@ def fake(
     serve_fake(state, port, token, Options(), lambda line: print(line, flush=True))
 
 
+@app.command()
+def rehearse(
+    bundle: BundleFolder,
+    folder: Annotated[
+        Path | None, typer.Option("--to", metavar="FOLDER", help="Where it happens; else BUNDLE-rehearsal.")
+    ] = None,
+    bots: Annotated[int, typer.Option(min=1, max=500, help="How many take part.")] = 6,
+    once: Annotated[bool, typer.Option("--once", help="To the end and out, instead of until Ctrl-C.")] = False,
+) -> None:
+    """Rehearse a study with bots and a stand-in for Prolific; you can take part yourself."""
+    _require()
+    from stillme.study.rehearsal import rehearse as play
+
+    where = folder or bundle.parent / f"{bundle.name}-rehearsal"
+    play(bundle, where, bots, once, lambda line: print(line, flush=True))
+
+
 # Coordinators
 
 

@@ -28,7 +28,7 @@ def listen(host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))
-        found.listen(128)
+        found.listen(1024)
     except OSError as error:
         found.close()
         said = f"The tool cannot listen on {host}, port {port}: {error.strerror}."

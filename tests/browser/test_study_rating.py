@@ -308,6 +308,33 @@ def test_two_minutes_offline_then_closed_then_restarted(start: Start, tmp_path: 
     context.close()
 
 
+def test_a_tab_that_closes_in_the_moment_of_an_answer_loses_nothing(pair: Desk, open_context: Open) -> None:
+    """Answers are noted down in the very step in which they are given, not when the browser finds the time."""
+    desk = pair
+    context = open_context()
+    page = sit(context, desk, "uma")
+    given: dict[tuple[str, str], str] = {}
+    for keys in ("12", "45"):
+        context.set_offline(True)
+        asked = page.evaluate(
+            """keys => {
+                for (const key of keys) document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+                const shown = [...document.querySelectorAll("fieldset.card input:checked")].map(one => [one.name, one.value]);
+                window.close();
+                return [document.querySelector("main").dataset.item, shown];
+            }""",
+            keys,
+        )
+        given |= {(asked[0], name): value for name, value in asked[1]}
+        page.close()
+        context.set_offline(False)
+        page = visit(context.new_page(), desk)
+        saved(page)
+        assert shown(page) == given
+    assert len(given) == 3, "three questions, the first of which are answered twice"
+    assert desk.answers("uma") == given
+
+
 def test_a_short_cut_in_the_network_is_said_and_mended(each: Desk, open_context: Open) -> None:
     desk = each
     context = open_context()

@@ -19,7 +19,7 @@ const MARGIN = 300; // milliseconds: requests do not all take equally long, and 
 const LOADING = 30000; // milliseconds after which a picture counts as not loaded
 const BRIEF = 1000; // milliseconds: a shorter look away is none
 const TYPING = 700; // milliseconds after the last key of a comment
-const SHORTCUTS = "stillme-study:shortcuts";
+const SHORTCUTS = "stillme-study:shortcuts", JOTTED = "stillme-study:jotted:";
 
 /** @template {Element} T @param {string} selector @param {new () => T} type @param {ParentNode} within @returns {T} */
 function need(selector, type, within = document) {
@@ -57,6 +57,7 @@ class Shelf {
     this.memory = new Map();
     this.last = -1;
     this.open = this.opened();
+    this.found = this.open.then(() => this.recover());
   }
 
   /** @returns {Promise<IDBDatabase | null>} */
@@ -86,26 +87,41 @@ class Shelf {
     });
   }
 
-  /** @param {Kept} kept */
+  /** Writing takes a moment, in which a tab may be closed: until it is over, a note stays where writing is instant.
+   * @param {Kept} kept */
   async put(kept) {
     if (kept.seq !== undefined && this.memory.has(kept.seq)) { this.memory.set(kept.seq, kept); return; }
+    if (kept.seq === undefined) jot(kept);
     try {
       kept.seq = Number(await this.within("readwrite", (store) => store.put(kept)));
+      unjot(kept);
     } catch {
       kept.seq = this.last--;
       this.memory.set(kept.seq, kept);
     }
   }
 
+  /** Puts away what a tab that was closed had only noted down. Sent twice it still counts once. */
+  async recover() {
+    try {
+      for (const name of Object.keys(localStorage).filter((one) => one.startsWith(JOTTED))) {
+        const kept = JSON.parse(localStorage.getItem(name) ?? "null");
+        if (kept) await this.within("readwrite", (store) => store.put(kept));
+        localStorage.removeItem(name);
+      }
+    } catch { /* they stay noted down */ }
+  }
+
   /** @param {Kept[]} all */
   async remove(all) {
-    for (const { seq } of all) this.memory.delete(Number(seq));
+    for (const one of all) { this.memory.delete(Number(one.seq)); unjot(one); }
     const stored = all.filter(({ seq }) => Number(seq) >= 0);
     if (stored.length) await this.within("readwrite", (store) => { for (const { seq } of stored) store.delete(Number(seq)); });
   }
 
   /** In the order in which they happened. @param {string | null} queue @returns {Promise<Kept[]>} */
   async all(queue) {
+    await this.found;
     /** @type {Kept[]} */
     let stored = [];
     try {
@@ -113,6 +129,16 @@ class Shelf {
     } catch { /* then only what this page knows */ }
     return [...stored, ...this.memory.values()];
   }
+}
+
+/** @param {Kept} kept */
+function jot(kept) {
+  try { localStorage.setItem(JOTTED + kept.operation.id, JSON.stringify(kept)); } catch { /* full or forbidden: the shelf has to do */ }
+}
+
+/** @param {Kept} kept */
+function unjot({ operation }) {
+  try { localStorage.removeItem(JOTTED + operation.id); } catch { /* as above */ }
 }
 
 // The queue: what is on its way to the server

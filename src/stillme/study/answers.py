@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from stillme.strict import Frozen
 from stillme.study import seats
 from stillme.study.bundle import COMMENT, LONGEST_COMMENT, Bundle
 from stillme.study.deal import Screen, allowed
+from stillme.study.often import Often
 from stillme.study.people import RefusedError
 from stillme.study.seats import Sitting
-from stillme.study.store import upsert
 from stillme.study.tables import answer, opening, operation, seat, sitting
 
 NO_NUL = r"^[^\x00]*$"  # no database keeps it
@@ -105,40 +106,46 @@ def apply(
     return results
 
 
-# Made once: making a statement takes longer than running it.
-_CLOCK = (
+_CLOCK = Often(
     select(sitting.c.clock, sitting.c.state, seat.c.lease)
     .select_from(sitting.outerjoin(seat, seat.c.sitting == sitting.c.id))
     .where(sitting.c.id == bindparam("of_sitting"))
     .with_for_update(of=sitting)
 )
 _HERE = (opening.c.sitting == bindparam("of_sitting"), opening.c.item == bindparam("of_item"))
-_OPENED = select(opening.c.opened, opening.c.done).where(*_HERE)
-_CLOSED = update(opening).where(*_HERE).values(done=bindparam("at_time"))
-_TICKED = update(sitting).where(sitting.c.id == bindparam("of_sitting")).values(clock=bindparam("at_time"))
-_BEFORE = select(operation.c.id, operation.c.sitting, operation.c.refused).where(
-    operation.c.id.in_(bindparam("ids", expanding=True))
+_OPENED = Often(select(opening.c.opened, opening.c.done).where(*_HERE))
+_CLOSED = Often(update(opening).where(*_HERE).values(done=bindparam("at_time")))
+_TICKED = Often(update(sitting).where(sitting.c.id == bindparam("of_sitting")).values(clock=bindparam("at_time")))
+_DONE = Often(
+    select(opening.c.item).where(opening.c.sitting == bindparam("of_sitting"), opening.c.done.is_not(None))
 )
-_DONE = select(opening.c.item).where(opening.c.sitting == bindparam("of_sitting"), opening.c.done.is_not(None))
 
 
 def _lock(connection: Connection, sat: str, now: float, lease: float = seats.LEASE) -> tuple[float, float | None]:
     """The sitting's clock and lease; two requests of one person take turns. Who timed out goes on if they can."""
-    row = connection.execute(_CLOCK, {"of_sitting": sat}).one()
-    if row.state == "complete":
+    found = _CLOCK.first(connection, of_sitting=sat)
+    assert found is not None, "whoever is at work has a sitting"
+    clock, state, until = found
+    if state == "complete":
         raise RefusedError("This task is complete and cannot be changed any more.", "complete")
-    if row.state == "timed_out":
+    if state == "timed_out":
         seats.resume(connection, sat, now, lease)
-    elif row.state != "active":
+    elif state != "active":
         raise RefusedError("Your place was given back, so nothing more can be saved.", "closed")
-    return float(row.clock), row.lease
+    return float(clock), until
 
 
 def _known(connection: Connection, sat: str, ids: list[str]) -> dict[str, str]:
     """Operation -> why it was refused, of those that came before."""
-    rows = connection.execute(_BEFORE, {"ids": ids})
+    rows = _before(len(ids)).rows(connection, **{f"id_{place}": one for place, one in enumerate(ids)})
     strange = "This operation belongs to somebody else."
-    return {row.id: row.refused if row.sitting == sat else strange for row in rows}
+    return {id: refused if owner == sat else strange for id, owner, refused in rows}
+
+
+@lru_cache(maxsize=MOST)
+def _before(count: int) -> Often:
+    named: list[BindParameter[str]] = [bindparam(f"id_{place}") for place in range(count)]
+    return Often(select(operation.c.id, operation.c.sitting, operation.c.refused).where(operation.c.id.in_(named)))
 
 
 def _row(sat: str, one: Operation, refused: str, at: float, now: float) -> dict[str, Any]:
@@ -167,8 +174,15 @@ def _newer(dialect: Any) -> Any:
     )
 
 
-_NEWER = {"sqlite": _newer(sqlite), "postgresql": _newer(postgresql)}
-_LOGGED = operation.insert()
+def _first(dialect: Any) -> Any:
+    """When an item was opened; the first time counts."""
+    row: dict[str, Any] = {name: bindparam(name) for name in ("sitting", "item", "opened")}
+    return dialect.insert(opening).values(row).on_conflict_do_nothing(index_elements=["sitting", "item"])
+
+
+_NEWER = Often({"sqlite": _newer(sqlite), "postgresql": _newer(postgresql)})
+_FIRST = Often({"sqlite": _first(sqlite), "postgresql": _first(postgresql)})
+_LOGGED = Often(operation.insert())
 
 
 class _Taking:
@@ -188,7 +202,7 @@ class _Taking:
             return "This task has no such item.", None
         screen = self.sat.deal.screens[number - 1]
         if one.kind == "open":
-            upsert(self.connection, opening, {"sitting": self.sat.id, "item": one.item, "opened": at}, keep=True)
+            _FIRST.do(self.connection, sitting=self.sat.id, item=one.item, opened=at)
             return "", None
         if one.kind == "away":
             return self._away(one)
@@ -199,13 +213,13 @@ class _Taking:
     def close(self) -> None:
         self._flush()
         if self.log:
-            self.connection.execute(_LOGGED, self.log)
+            _LOGGED.each(self.connection, self.log)
         if self.clock > self._began:
-            self.connection.execute(_TICKED, {"of_sitting": self.sat.id, "at_time": self.clock})
+            _TICKED.do(self.connection, of_sitting=self.sat.id, at_time=self.clock)
 
     def _flush(self) -> None:
         if self._answers:
-            self.connection.execute(_NEWER[self.connection.dialect.name], self._answers)
+            _NEWER.each(self.connection, self._answers)
             self._answers = []
 
     def _away(self, one: Operation) -> tuple[str, float | None]:
@@ -231,30 +245,32 @@ class _Taking:
     def _done(self, screen: Screen, at: float) -> tuple[str, float | None]:
         self._flush()
         here = {"of_sitting": self.sat.id, "of_item": screen.item}
-        row = self.connection.execute(_OPENED, here).one_or_none()
-        if row is None:
+        found = _OPENED.first(self.connection, **here)
+        if found is None:
             return "This item was not opened yet.", None
-        if row.done is not None:
+        opened, done = found
+        if done is not None:
             return "", None
         if lacking := len(unanswered(self.bundle, screen, given(self.connection, self.sat.id, screen.item))):
             said = "1 question is" if lacking == 1 else f"{lacking} questions are"
             return f"{said} not answered yet.", None
-        if (left := self.bundle.minimum_seconds - (at - max(row.opened, self.clock))) > 0:
+        if (left := self.bundle.minimum_seconds - (at - max(opened, self.clock))) > 0:
             return f"Please look a little longer: {left:.0f} more seconds.", round(left, 3)
-        self.connection.execute(_CLOSED, {**here, "at_time": at})
+        _CLOSED.do(self.connection, **here, at_time=at)
         self.clock = at
         return "", None
 
 
-_GIVEN = select(answer.c.field, answer.c.value).where(
-    answer.c.sitting == bindparam("of_sitting"), answer.c.item == bindparam("of_item")
+_GIVEN = Often(
+    select(answer.c.field, answer.c.value).where(
+        answer.c.sitting == bindparam("of_sitting"), answer.c.item == bindparam("of_item")
+    )
 )
 
 
 def given(connection: Connection, sat: str, item: str) -> dict[str, str]:
     """Field -> value, of what was answered about an item."""
-    rows = connection.execute(_GIVEN, {"of_sitting": sat, "of_item": item})
-    return {row.field: row.value for row in rows}
+    return dict(_GIVEN.rows(connection, of_sitting=sat, of_item=item))
 
 
 def unanswered(bundle: Bundle, screen: Screen, values: Mapping[str, str]) -> list[str]:
@@ -263,8 +279,8 @@ def unanswered(bundle: Bundle, screen: Screen, values: Mapping[str, str]) -> lis
 
 
 def progress(connection: Connection, sat: Sitting) -> Progress:
-    done = connection.scalars(_DONE, {"of_sitting": sat.id}).all()
-    return Progress(frozenset(done), len(sat.deal.screens))
+    done = _DONE.rows(connection, of_sitting=sat.id)
+    return Progress(frozenset(item for (item,) in done), len(sat.deal.screens))
 
 
 def finish(connection: Connection, bundle: Bundle, sat: Sitting, now: float) -> None:

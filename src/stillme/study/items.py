@@ -27,6 +27,7 @@ from stillme.study.bundle import COMMENT
 from stillme.study.deal import Screen
 from stillme.study.desk import Study
 from stillme.study.flow import ITEMS, need
+from stillme.study.often import Often
 from stillme.study.people import Person
 from stillme.study.seats import Sitting
 from stillme.study.sheet import Sheet, strip
@@ -43,8 +44,8 @@ except ImportError:
 
 NEXT, LEAVE = "next", "leave"
 UNSCRIPTED = "<noscript>Press Next after each item: that saves your answers.</noscript>"
-_OPENINGS = select(opening.c.item, opening.c.opened, opening.c.done).where(
-    opening.c.sitting == bindparam("of_sitting")
+_OPENINGS = Often(
+    select(opening.c.item, opening.c.opened, opening.c.done).where(opening.c.sitting == bindparam("of_sitting"))
 )
 
 
@@ -93,7 +94,7 @@ class Standing:
 
 
 def _standing(connection: Connection, sat: Sitting) -> Standing:
-    rows = connection.execute(_OPENINGS, {"of_sitting": sat.id}).all()
+    rows = _OPENINGS.rows(connection, of_sitting=sat.id)
     done = {item: at for item, _, at in rows if at is not None}
     return Standing(sat, {item: at for item, at, _ in rows}, done)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, delete, select, update
 
 from stillme.study.keys import Keys, new_id, new_token
+from stillme.study.often import Often
 from stillme.study.store import added, upsert
 from stillme.study.tables import identity, lesson, participant, seat, session, sitting, tombstone
 
@@ -85,7 +86,7 @@ def enter(connection: Connection, keys: Keys, launch: Launch, address: str, now:
     return token
 
 
-_KNOWN = (
+_KNOWN = Often(
     select(
         participant.c.id,
         participant.c.guided,
@@ -111,21 +112,22 @@ def who(connection: Connection, keys: Keys, token: str, now: float) -> Person | 
     """The person behind a session's token, if it is one of ours and has not expired."""
     if not token:
         return None
-    row = connection.execute(_KNOWN, {"of_token": keys.token_hash(token), "at": now}).one_or_none()
+    row = _KNOWN.first(connection, of_token=keys.token_hash(token), at=now)
     if row is None:
         return None
+    person, guided, consented, declined, tutored, debriefed, at_work, task, state, seated = row
     return Person(
-        id=row.id,
+        id=person,
         token=token,
-        guided=row.guided is not None,
-        consented=row.consented is not None,
-        declined=row.declined is not None,
-        tutored=row.tutored is not None,
-        debriefed=row.debriefed is not None,
-        sitting=row.sitting,
-        task=row.task,
-        state=row.state,
-        seated=row.seated is not None,
+        guided=guided is not None,
+        consented=consented is not None,
+        declined=declined is not None,
+        tutored=tutored is not None,
+        debriefed=debriefed is not None,
+        sitting=at_work,
+        task=task,
+        state=state,
+        seated=seated is not None,
     )
 
 

@@ -229,6 +229,19 @@ def test_the_dashboard_says_how_the_tasks_stand_in_words(open_house: Open) -> No
     assert [one.task for one in house.do(lambda c: c.execute(select(sitting)).all())] == ["t01", "t00"]
 
 
+def test_a_task_that_the_link_names_is_the_one_that_is_offered_while_it_is_free(open_house: Open) -> None:
+    house = open_house(seats=1, tasks=3, tutorial=0)
+    anna, ben = Visitor(house, "anna"), Visitor(house, "ben")
+    for one in (anna, ben):
+        one.open(f"/p/start?PROLIFIC_PID={one.name}&SESSION_ID=s-{one.name}&task=t01")
+        one.read_guide()
+        one.agree()
+    assert "This one was chosen for you" in ben.text() and "Task 2" in ben.text() and "Task 1" not in ben.text()
+    anna.choose("t01")
+    ben.open("/tasks")
+    assert "any of them will do" in ben.text() and "Choose Task 1" in ben.text(), "ours is the check: it is full"
+
+
 def test_surplus_people_get_a_kind_page_and_no_code_anywhere(open_house: Open) -> None:
     house = open_house(seats=1, tasks=1)
     anna = house.visitor("anna").arrive()

@@ -140,7 +140,7 @@ async def _enter(request: Request, launch: Launch) -> Response:
     def work(connection: Connection) -> str:
         if is_paused(connection) and not _is_known(connection, study.keys.person(launch.pid)):
             raise RefusedError(PAUSED, "closed")
-        return people.enter(connection, study.keys, launch, address, study.now())
+        return people.enter(connection, study.keys, launch, address, study.now(), _wanted(request))
 
     answer = _to("/")
     answer.set_cookie(
@@ -152,6 +152,12 @@ async def _enter(request: Request, launch: Launch) -> Response:
         samesite="lax",
     )
     return answer
+
+
+def _wanted(request: Request) -> str | None:
+    """The task that the link names, where Prolific spreads people over the tasks."""
+    task = request.query_params.get("task", "")
+    return task if task in _study(request).bundle.task else None
 
 
 def _is_known(connection: Connection, person: str) -> bool:
@@ -267,7 +273,8 @@ async def _board(request: Request, person: Person, refused: str = "") -> Respons
     if not any(card.free > 0 for card in cards.values()):
         await study.store.write(lambda c: coordinators.turned_away(c, study.keys, person.id, study.now()))
         return render(request, "closed.html", status, title="All places are taken", sentence=seats.FULL)
-    return render(request, "tasks.html", status, refused=refused, **tasks.page(study.bundle, cards))
+    wanted = await study.store.read(lambda c: people.wanted(c, person.id))
+    return render(request, "tasks.html", status, refused=refused, **tasks.page(study.bundle, cards, wanted))
 
 
 async def _chosen(request: Request) -> Response:

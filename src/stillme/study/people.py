@@ -54,12 +54,18 @@ class Person:
     seated: bool
 
 
-def enter(connection: Connection, keys: Keys, launch: Launch, address: str, now: float) -> str:
-    """Opens a session for somebody who was let in, new or coming back: the session's token."""
+def enter(
+    connection: Connection, keys: Keys, launch: Launch, address: str, now: float, wanted: str | None = None
+) -> str:
+    """Opens a session for somebody who was let in, new or coming back: the session's token.
+
+    `wanted`: the task that was chosen for them.
+    """
     person = keys.person(launch.pid)
     if connection.scalar(select(tombstone.c.at).where(tombstone.c.pid_hash == person)) is not None:
         raise RefusedError("Your data were deleted at your wish, so you cannot take part again.", "closed")
     made = {"id": new_id(), "pid_hash": person, "address_hash": keys.address(address), "created": now}
+    made |= {"wanted": wanted}
     if added(connection, participant, made):
         known = {
             "participant": made["id"],
@@ -135,6 +141,11 @@ def note(connection: Connection, person: str, step: str, now: float) -> None:
     """That somebody has passed a step (guided, tutored, debriefed); the first time counts."""
     column = participant.c[step]
     connection.execute(update(participant).where(participant.c.id == person, column.is_(None)).values({step: now}))
+
+
+def wanted(connection: Connection, person: str) -> str | None:
+    """The task that was chosen for somebody."""
+    return connection.scalar(select(participant.c.wanted).where(participant.c.id == person))
 
 
 def consent(connection: Connection, person: str, version: str, now: float) -> None:

@@ -42,6 +42,7 @@ participant = Table(
     _id("id", primary_key=True),
     _id("pid_hash", unique=True, nullable=False),
     _id("address_hash"),  # keyed; emptied by the retention job
+    _id("wanted"),  # the task that Prolific chose for them, where it spreads people over the tasks
     _time("created", nullable=False),
     _time("guided"),
     _time("consented"),

@@ -18,11 +18,14 @@ GONE = (
 )
 
 
-def page(bundle: Bundle, cards: Mapping[str, Card]) -> dict[str, Any]:
-    """What the dashboard of somebody without a task shows."""
+def page(bundle: Bundle, cards: Mapping[str, Card], wanted: str | None = None) -> dict[str, Any]:
+    """What the dashboard of somebody without a task shows. `wanted`: the task that was chosen for them; if it is
+    full, any other will do."""
     free = sum(card.free > 0 for card in cards.values())
+    only = wanted if wanted and wanted in cards and cards[wanted].free > 0 else None
     return {
-        "cards": [_shown(task, cards[task.id]) for task in bundle.tasks],
+        "is_chosen": only is not None,
+        "cards": [_shown(task, cards[task.id]) for task in bundle.tasks if only in (None, task.id)],
         "counters": (
             ("Tasks in all", len(cards)),
             ("Available", free),

@@ -18,6 +18,7 @@ from stillme.select.choices import Action, Verb
 from stillme.select.store import Store
 from tests import studies
 from tests.select import data
+from tests.web.tool import ended
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -87,8 +88,7 @@ def start_and_stop(folder: Path, words: list[str], greeting: str = "/enter?key="
         [sys.executable, "-m", *words, "--port", "0"], cwd=folder, text=True, stdout=subprocess.PIPE
     ) as tool:
         assert tool.stdout and any(greeting in line for line in tool.stdout)
-        tool.send_signal(signal.SIGINT)
-        tool.stdout.read()
+        ended(tool, signal.SIGINT)
     assert tool.returncode == 0
 
 

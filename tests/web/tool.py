@@ -10,6 +10,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+TRIES = 4  # of a signal
+
+
+def ended(process: subprocess.Popen[str], how: signal.Signals) -> str:
+    """Ends a process; what it still said. A Ctrl-C in the moment of starting may fall where Python cannot hear it:
+    then people press it again."""
+    for _ in range(TRIES):
+        process.send_signal(how)
+        try:
+            return process.communicate(timeout=15)[0]
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError("the tool does not end")
+
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -45,8 +60,7 @@ class Served:
     def end(self, how: signal.Signals) -> str:
         """Ends it; what it still said."""
         assert self.process
-        self.process.send_signal(how)
-        said, _ = self.process.communicate(timeout=30)
+        said = ended(self.process, how)
         self.process = None
         return said
 

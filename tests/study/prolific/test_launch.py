@@ -20,7 +20,7 @@ from stillme.study.fake import signing
 from stillme.study.fake.app import Fault
 from stillme.study.people import Launch, RefusedError
 from stillme.study.prolific import launch
-from stillme.study.prolific.client import Prolific
+from stillme.study.prolific.client import Prolific, ProlificError
 from stillme.study.prolific.launch import PAUSE, Door, Keyring
 from tests.study.prolific.stage import PUBLIC, Stage
 
@@ -199,6 +199,22 @@ def test_a_new_key_is_found_and_unknown_ones_are_not_asked_for_all_the_time(stag
 
     stage.run(inner)
     assert found
+
+
+def test_people_who_come_while_prolific_is_silent_are_not_told_that_their_link_is_at_fault(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(self: Prolific) -> None:
+        raise ProlificError("Prolific does not answer.", "Try again later.")
+
+    async def inner(client: Prolific) -> None:
+        ring = Keyring(client, lambda: 0.0)
+        for _ in range(3):
+            with pytest.raises(ProlificError):
+                await ring.key("anything")
+
+    monkeypatch.setattr(Prolific, "launch_keys", gone)
+    stage.run(inner)
 
 
 def test_nobody_waits_long_for_a_prolific_that_is_silent(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ class Keyring:
         self._client, self._clock = client, clock
         self._keys: dict[str, Any] = {}
         self._read = self._tried = float("-inf")
+        self._silent: ProlificError | None = None  # why the last look failed
         self._reading = asyncio.Lock()  # people who come together wait for the same keys
 
     async def key(self, name: str) -> Any | None:
@@ -50,9 +51,15 @@ class Keyring:
         stale = now - self._read >= FRESH
         if (stale or name not in self._keys) and now - self._tried >= PAUSE:
             self._tried = now
-            self._keys = _public(await self._client.launch_keys())
-            self._read = now
+            try:
+                self._keys = _public(await self._client.launch_keys())
+            except ProlificError as error:
+                self._silent = error
+                raise
+            self._read, self._silent = now, None
             stale = False
+        if stale and self._silent is not None:  # nobody's link is at fault
+            raise self._silent
         return None if stale else self._keys.get(name)
 
 

@@ -321,3 +321,19 @@ def test_who_lost_the_seat_is_told_and_loses_no_answer(house: House) -> None:
     assert found.status_code == 409 and found.json()["refused"]
     assert count(house, answer) == len(rater.fields(1)) and count(house, opening) == 1
     assert house.do(lambda c: c.scalar(select(func.count()).where(seat.c.sitting.is_not(None)))) == 0
+
+
+def test_whoever_was_away_too_long_goes_on_by_answering_while_a_seat_is_free(tmp_path: Path) -> None:
+    house = House.of(tmp_path, seats=1)
+    try:
+        anna = Rater(house)
+        house.clock.now += seats.LEASE + 1
+        house.do(lambda c: seats.sweep(c, house.clock()))
+        assert all(one.get("saved") for one in anna.send(anna.op("open"), *anna.all_of(1)))
+        house.clock.now += seats.LEASE + 1
+        house.do(lambda c: seats.sweep(c, house.clock()))
+        Rater(house, "ben")
+        lost = anna.post(anna.op("open", 2))
+        assert lost.status_code == 409 and "given to somebody else" in lost.json()["refused"]
+    finally:
+        house.close()

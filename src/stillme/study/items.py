@@ -26,7 +26,7 @@ from stillme.study.asking import own_form, own_json
 from stillme.study.bundle import COMMENT
 from stillme.study.deal import Screen
 from stillme.study.desk import Study
-from stillme.study.flow import ITEMS, need
+from stillme.study.flow import ITEMS, TASKS, ElsewhereError, need
 from stillme.study.often import Often
 from stillme.study.people import Person
 from stillme.study.seats import Sitting
@@ -211,8 +211,10 @@ class Items:
         return RedirectResponse("/debrief", 303)
 
     async def operations(self, request: Request) -> Response:
-        """What the page's script sends; answered after it is on the disk."""
-        person = need(request, ITEMS)
+        """What the page's script sends; answered when it is on the disk. Who timed out goes on if they can."""
+        person = need(request, ITEMS, TASKS)
+        if person.sitting is None:
+            raise ElsewhereError(f"/{TASKS}")
         asked = (await own_json(request, Operations)).operations
 
         def work(connection: Connection) -> dict[str, Any]:

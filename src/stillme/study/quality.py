@@ -6,7 +6,6 @@ looked at over all questions together. Raters are named by their pseudonyms; not
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +15,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
+from stillme.study.attention import Attention, counted, needed
 from stillme.study.bundle import CANNOT_DETERMINE, CHECK, COMMENT, LEFT, RIGHT, Bundle
-from stillme.study.deal import Deal, allowed, is_passed
+from stillme.study.deal import Deal, allowed
 from stillme.study.keys import Keys
 from stillme.study.tables import answer, participant, sitting
 
@@ -76,7 +76,7 @@ class Quality:
     @property
     def attention_share(self) -> float:
         """A check without an answer is not passed; whoever was asked nothing failed nothing."""
-        return self.passed / self.checks if self.checks else 1.0
+        return Attention(self.passed, self.checks).share
 
     @property
     def unanswered_share(self) -> float:
@@ -161,8 +161,7 @@ def _everybody(connection: Connection) -> Sequence[Any]:
 
 def _measured(bundle: Bundle, keys: Keys, row: Any, given: Sequence[Given], alike: int) -> Quality:
     dealt = Deal.model_validate_json(row.dealt)
-    checks = {screen.item: screen for screen in dealt.screens if screen.check is not None}
-    tried = {one.item: one.value for one in given if one.field == CHECK}
+    seen = counted(bundle, dealt, {one.item: one.value for one in given if one.field == CHECK})
     own = [one for one in given if one.field != CHECK]
     quick = bundle.settings.exclude.get("flag_response_below_seconds")
     seconds = [one.ms / 1000 for one in own if one.ms is not None]
@@ -174,11 +173,11 @@ def _measured(bundle: Bundle, keys: Keys, row: Any, given: Sequence[Given], alik
         state=row.state,
         began=row.began,
         ended=row.ended,
-        passed=sum(is_passed(bundle, checks[item], value) for item, value in tried.items() if item in checks),
-        checks=len(checks),
-        unchecked=len(checks.keys() - tried.keys()),
+        passed=seen.passed,
+        checks=seen.asked,
+        unchecked=seen.open,
         answers=len(own),
-        asked=sum(len(allowed(bundle, screen)) for screen in dealt.screens) - len(checks),
+        asked=sum(len(allowed(bundle, screen)) for screen in dealt.screens) - seen.asked,
         median_seconds=statistics.median(seconds) if seconds else None,
         quick_share=_share(seconds, lambda one: one < quick) if quick is not None else None,
         same_share=_same(bundle, own),
@@ -207,15 +206,6 @@ def _same(bundle: Bundle, given: Iterable[Given]) -> float | None:
 def question_of(field: str) -> str:
     """The question that a field is about."""
     return field.rpartition(".")[2]
-
-
-def needed(checks: int, share: float) -> int:
-    """How many of so many attention checks have to be passed: ⌈share · checks⌉.
-
-    >>> [needed(checks, 0.8) for checks in (3, 4, 5)]
-    [3, 4, 4]
-    """
-    return math.ceil(share * checks - 1e-9)
 
 
 def _judged(bundle: Bundle, one: Quality) -> Quality:

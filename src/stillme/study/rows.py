@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from stillme.study import quality
+from stillme.study.attention import needed
 from stillme.study.bundle import CANNOT_DETERMINE, CHECK, COMMENT, LEFT, RIGHT, Bundle
 from stillme.study.codebook import PARTICIPANTS, REVIEW
 from stillme.study.deal import Deal, Screen, is_passed, questions
@@ -199,7 +200,7 @@ def _beyond(bundle: Bundle, found: Quality) -> Mapping[str, tuple[float | None, 
         quality.FAST: (found.median_seconds, limits.get("median_response_below_seconds")),
         quality.QUICK: (found.quick_share, quality.MANY_QUICK),
         quality.STRAIGHT: (found.same_share, limits.get("straight_lining_share_above")),
-        quality.ATTENTION: (found.passed, quality.needed(found.checks, share)),
+        quality.ATTENTION: (found.passed, needed(found.checks, share)),
         quality.INCOMPLETE: (found.unanswered_share, limits.get("skipped_share_above")),
         quality.SHARED_ADDRESS: (found.alike, 0),
         quality.AWAY: (found.away, quality.MANY_AWAY),

@@ -13,9 +13,9 @@ from sqlalchemy import Connection, select
 
 from stillme.errors import InputError
 from stillme.study import seats
+from stillme.study.attention import attention
 from stillme.study.bundle import Bundle
 from stillme.study.prolific import marks
-from stillme.study.prolific.attention import attention
 from stillme.study.prolific.client import AWAITING, LIVE, PAID_FOR, TIMED_OUT, Prolific, ProlificError, Submission
 from stillme.study.prolific.sync import note, sync
 from stillme.study.store import Store
@@ -94,7 +94,7 @@ def _case(connection: Connection, bundle: Bundle, row: object, outcome: str) -> 
     seen = attention(connection, bundle, seats.sit(connection, row.sitting))  # type: ignore[attr-defined]
     if row.excluded:  # type: ignore[attr-defined]
         return Case(found, "look", f"excluded: {row.excluded}")  # type: ignore[attr-defined]
-    if seen.share < bundle.settings.checks.pass_share:
+    if not seen.is_enough(bundle.settings.checks.pass_share):
         return Case(found, "look", f"finished, but passed only {seen}")
     if outcome != "COMPLETED":
         return Case(found, "look", f"finished and passed {seen}, but entered no code or another")

@@ -14,10 +14,10 @@ from sqlalchemy import Connection, select, update
 
 from stillme.errors import IncompleteError, InputError
 from stillme.study import seats
+from stillme.study.attention import attention
 from stillme.study.bundle import Bundle
 from stillme.study.keys import new_id
 from stillme.study.prolific import marks
-from stillme.study.prolific.attention import attention
 from stillme.study.prolific.client import APPROVED, Prepared, Prolific, ProlificError, major, minor
 from stillme.study.prolific.sync import sync
 from stillme.study.store import Store, added

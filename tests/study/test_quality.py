@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stillme.analysis import raters as analysis
-from stillme.study import coordinators, quality, seats
+from stillme.study import attention, coordinators, quality, seats
 from stillme.study.bundle import Checks
 from stillme.study.deal import Screen
 from stillme.study.limits import Buckets
@@ -163,7 +163,7 @@ def test_left_and_right_are_compared_by_what_was_shown_there(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("checks", [0, 1, 2, 3, 4, 5])
 def test_the_analysis_asks_for_as_many_checks(checks: int) -> None:
-    assert quality.needed(checks, 0.8) == analysis.needed(checks, 0.8)
+    assert attention.needed(checks, 0.8) == analysis.needed(checks, 0.8)
     assert quality.MANY_QUICK == analysis.MANY_QUICK
 
 

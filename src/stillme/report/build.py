@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -36,7 +37,7 @@ from stillme.report.sections import (
     summary,
 )
 
-__all__ = ["Context", "Example", "Further", "Party", "build"]
+__all__ = ["Context", "Example", "Further", "Party", "build", "render", "sections"]
 
 Make = Callable[[Findings, Context], Section]
 _FIRST: tuple[Make, ...] = (refusals.build, outcomes.build, groups.build, contrasts.build)
@@ -54,12 +55,20 @@ class Further:
     said: tuple[str, ...] = ()
 
 
-def build(findings: Findings | None, context: Context, further: Further | None = None) -> str:
-    """The whole report as HTML text. `findings`: None where no experiment of the audit has main tables."""
+def sections(
+    findings: Findings | None,
+    context: Context,
+    further: Further | None = None,
+    tables: Mapping[str, pl.DataFrame] | None = None,
+) -> list[Section]:
+    """Every section of the report in its order. `findings`: None where no experiment of the audit has main tables.
+
+    `tables`: the analysis tables, id -> frame; None or without some where they were not computed.
+    """
     further = further or Further()
     first = () if findings is None else _made(_FIRST, findings, context)
     then, last = ((), ()) if findings is None else (_made(part, findings, context) for part in (_THEN, _LAST))
-    sections = [
+    return [
         summary.build(findings, context, further.said),
         *first,
         *further.experiments,
@@ -69,11 +78,25 @@ def build(findings: Findings | None, context: Context, further: Further | None =
         definitions.build(findings, context),
         provenance.build(context),
     ]
+
+
+def build(
+    findings: Findings | None,
+    context: Context,
+    further: Further | None = None,
+    tables: Mapping[str, pl.DataFrame] | None = None,
+) -> str:
+    """The whole report as HTML text."""
+    return render(sections(findings, context, further, tables), context)
+
+
+def render(made: Sequence[Section], context: Context) -> str:
+    """These sections as one page."""
     environment = _environment()
     style, script = _inline(environment, "report.css"), _inline(environment, "report.js")
     return environment.get_template("report.html").render(
         context=context,
-        sections=sections,
+        sections=made,
         banner=sentences.simulated(context),
         style=style,
         script=script,

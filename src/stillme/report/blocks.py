@@ -81,9 +81,13 @@ class Data:
 
 
 def data(id: str, frame: pl.DataFrame) -> Data:
-    """The frame as CSV inside a link. Six decimals: more than any reader of a share can use."""
-    text = frame.with_columns(cs.float().round(6)).write_csv()
-    return Data(f"{id}.csv", f"data:text/csv;charset=utf-8,{quote(text, safe=',:()/+')}")
+    """The frame as CSV inside a link."""
+    return Data(f"{id}.csv", f"data:text/csv;charset=utf-8,{quote(csv(frame), safe=',:()/+')}")
+
+
+def csv(frame: pl.DataFrame) -> str:
+    """The frame as text. Six decimals: more than any reader of a share can use."""
+    return frame.with_columns(cs.float().round(6)).write_csv()
 
 
 def prose(*paragraphs: str) -> Prose:

@@ -6,7 +6,7 @@ A cell keeps what it shows apart from what it sorts by. A missing value is a das
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -79,6 +79,7 @@ class Table(Block):
     notes: tuple[str, ...]
     data: Data
     dense: bool
+    numbers: pl.DataFrame = field(repr=False, compare=False)  # the tidy frame behind it, for files
 
 
 def table(
@@ -94,7 +95,7 @@ def table(
     """`numbers` is the tidy frame behind the table, offered as CSV. `dense` keeps each row on one line."""
     body = tuple(tuple(column.read(row) for column in columns) for row in rows)
     foot_ = tuple(tuple(cells) for cells in foot)
-    return Table(id, caption, tuple(columns), body, foot_, tuple(notes), data(id, numbers), dense)
+    return Table(id, caption, tuple(columns), body, foot_, tuple(notes), data(id, numbers), dense, numbers)
 
 
 def absent(why: str) -> Cell:

@@ -1,0 +1,237 @@
+"""The whole report of a large run: how long it takes, and how much memory.
+
+    python -m bench.report [--edits 100000] [--keep FOLDER] [--run RUN]
+
+Makes a run directly in its ledger (cheap rows, no editor and no judge is asked; portraits are small pictures, and
+edits share a few), then writes its whole report in a process of its own and prints seconds and peak memory, part by
+part. `--run` reports a run that exists, such as the demo's, in a copy. Targets: 180 s and 1,500 MB for 100,000
+edits, 20 s for the demo.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from PIL import Image
+
+from stillme import config as configs
+from stillme import design as designs
+from stillme import judge as judging
+from stillme import measure as measuring
+from stillme.config import Config
+from stillme.design import Design
+from stillme.ledger import Run
+from stillme.ledger.run import now
+from stillme.measures import FIGURES
+from stillme.records import Portrait, Status, canonical
+
+TARGETS = {"large": (180.0, 1500.0), "demo": (20.0, 1500.0)}
+EDITORS = ("even", "lightens", "erases")
+PICTURES = 24  # that edits share
+SHARE = 0.15  # of the edits is measured, as in the demo
+EVIDENCE = "The edited face has a lighter complexion and a narrower nose. " * 4
+FIGURE = {"lightness_shift": (1.0, 4.0), "itaShift": (0.0, 6.0)}
+
+AUDIT: dict[str, Any] = {
+    "stillme": 1,
+    "name": "large",
+    "run": "run",
+    "sources": [{"id": "heads", "kind": "synthetic", "settings": {}}],
+    "experiments": {"diagnose": {"prompts": "all"}},
+    "editors": [{"id": name, "kind": "planted", "settings": {"truth": name}} for name in EDITORS],
+    "judges": [
+        {"id": "a", "kind": "planted", "role": "primary", "settings": {"noise": 0.2, "draw": 1}},
+        {"id": "b", "kind": "planted", "role": "secondary", "settings": {"noise": 0.3, "draw": 2}},
+    ],
+    "measures": [{"id": "skin", "kind": "skin_tone_shift"}],
+    "measuring": {"share": SHARE},
+}
+
+
+# A run without editors and judges
+
+
+def fabricate(folder: Path, edits: int) -> Path:
+    """A run of so many edits, as if it had been run to its end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "audit.yaml"
+    file.write_text(yaml.safe_dump(AUDIT), encoding="utf-8")
+    config = configs.load(file)
+    with Run.hold(config.run, config.protocol) as run:
+        run.connection.execute("PRAGMA synchronous=OFF")
+        portraits = list(_portraits(run, config, edits))
+        design = designs.make(config, portraits)
+        designs.note(run, _without_trials(design))
+        _insert(run, "instruction", _instructions(design))
+        _insert(run, "trial", _trials(design))
+        _edits(run, design)
+        _verdicts(run, design)
+        _measurements(run, design)
+    return config.run
+
+
+def _portraits(run: Run, config: Config, edits: int) -> Iterator[Portrait]:
+    """So many of every cell of the groups that there are at least as many edits."""
+    from itertools import product
+
+    dimensions = config.protocol.groups.dimensions
+    cells = list(product(*(config.protocol.groups.ids(name) for name in dimensions)))
+    each = -(-edits // (len(cells) * len(config.protocol.prompts.prompts) * len(EDITORS)))
+    for number, cell in enumerate(cell for cell in cells for _ in range(each)):
+        picture = _picture(number)
+        stored = run.store(picture)
+        labels = dict(zip(dimensions, cell, strict=True))
+        portrait = Portrait.of("heads", f"p{number}", stored.sha256, labels)
+        run.add_portrait(portrait, picture).result()
+        yield portrait
+
+
+def _picture(number: int) -> bytes:
+    """A small picture that no other number has."""
+    stream = io.BytesIO()
+    shade = (number % 256, number // 256 % 256, 120 + number // 65536)
+    Image.new("RGB", (64, 64), shade).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def _without_trials(design: Design) -> Design:
+    """Trials go in by the thousand, not one by one."""
+    from dataclasses import replace
+
+    return replace(design, trials=[])
+
+
+def _insert(run: Run, table: str, rows: Sequence[tuple[Any, ...]] | Iterator[tuple[Any, ...]]) -> None:
+    listed = list(rows)
+    if listed:
+        marks = ", ".join("?" * len(listed[0]))
+        run.connection.execute("BEGIN")
+        run.connection.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)
+        run.connection.execute("COMMIT")
+
+
+def _instructions(design: Design) -> list[tuple[Any, ...]]:
+    from stillme.records import digest
+
+    texts = {trial.instruction for trial in design.trials}
+    return [(digest("instruction", text=text), text) for text in texts]
+
+
+def _trials(design: Design) -> Iterator[tuple[Any, ...]]:
+    from stillme.records import digest
+
+    texts = {trial.instruction: digest("instruction", text=trial.instruction) for trial in design.trials}
+    for t in design.trials:
+        named = (t.key, t.edit, t.experiment, t.arm, t.prompt, texts[t.instruction], t.editor, t.settings)
+        yield (*named, t.seed, t.portrait, t.partner, "")
+
+
+def _edits(run: Run, design: Design) -> None:
+    stored = [run.store(_picture(10_000_000 + number)) for number in range(PICTURES)]
+    _insert(run, "object", [one.row.values for one in stored])
+    draws = np.random.default_rng(1).random(len(design.trials))
+    rows = []
+    for number, (trial, draw) in enumerate(zip(design.trials, draws, strict=True)):
+        refused = draw < 0.01
+        image = None if refused else stored[number % PICTURES].sha256
+        rows.append((trial.edit, (Status.REFUSED if refused else Status.OK).value, image, ""))
+    _insert(run, "edit", rows)
+    _insert(run, "attempt", ((None, key, status, now(), 1.0, 0.01, "", "", "", 0, "", None) for key, status, *_ in rows))
+
+
+def _verdicts(run: Run, design: Design) -> None:
+    protocol, random = design.config.protocol, np.random.default_rng(2)
+    axes = [row[1] for row in run.connection.execute("PRAGMA table_info(score)")][1:]
+    people = {portrait.key: portrait.labels for portrait in design.portraits}
+    calm = {axis: protocol.axes[axis].neutral or max(protocol.axes[axis].scale) for axis in axes}
+    verdicts, scores = [], []
+    for look in judging.looks(run, design):
+        moved = 0.25 if people[look.trial.portrait]["race"] != "white" and look.trial.editor == "erases" else 0.08
+        asked = protocol.axes_of(look.trial.prompt)
+        draws = random.random(len(axes))
+        given = (
+            None if axis not in asked else calm[axis] if draw > moved else int(1 + draw / moved * 5)
+            for axis, draw in zip(axes, draws, strict=True)
+        )
+        settings = design.judges[look.judge]
+        verdicts.append((look.key, look.trial.edit, look.judge, settings, "ok", EVIDENCE, "", "", "", 0))
+        scores.append((look.key, *given))
+    _insert(run, "verdict", verdicts)
+    _insert(run, "score", scores)
+    _insert(run, "attempt", ((None, row[0], "ok", now(), 1.0, 0.002, "", "", "", 0, "", None) for row in verdicts))
+
+
+def _measurements(run: Run, design: Design) -> None:
+    random, rows = np.random.default_rng(3), {}
+    kinds = {row.id: row.kind for row in design.config.audit.measures}
+    by_key = {trial.key: trial for trial in design.trials}
+    pictures = dict(run.query("SELECT key, image FROM edit"))
+    for trial, sitting in measuring.sittings(run, design).items():
+        for name, key in sitting.measures.items():
+            figures = {figure: round(float(random.normal(1, 3)), 3) for figure in FIGURES[kinds[name]]}
+            one = by_key[trial]
+            about = (one.image, pictures[one.edit], name, design.measures[name], "ok", canonical(figures), "")
+            rows[key] = (key, *about)
+    _insert(run, "measurement", list(rows.values()))
+
+
+# What is measured
+
+CHILD = """
+import json, resource, sys, time
+from pathlib import Path
+from stillme import design as designs, reporting
+from stillme.ledger import Run
+started, told = time.perf_counter(), []
+def say(text):
+    told.append((text, time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    print(f"{told[-1][1]:7.1f} s {told[-1][2]:7.0f} MB  {text}", file=sys.stderr, flush=True)
+path = Path(sys.argv[1])
+with Run.look(path) as run:
+    say("start")
+    design = designs.recall(run)
+    say("design")
+    reporting.write(run, design, path / "report.html", say=say)
+say("end")
+print(json.dumps(told))
+"""
+
+
+def measure(run: Path) -> tuple[float, float]:
+    """Seconds and peak MB of the whole report, in a process of its own."""
+    out = subprocess.run([sys.executable, "-c", CHILD, str(run)], stdout=subprocess.PIPE, text=True, check=True)
+    told = json.loads(out.stdout)
+    return told[-1][1], told[-1][2]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--edits", type=int, default=100_000)
+    parser.add_argument("--keep", type=Path, help="make the run here and leave it")
+    parser.add_argument("--run", type=Path, help="a run that exists")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = given.keep or Path(name)
+        if given.run:
+            run = Path(shutil.copytree(given.run, folder / "run", dirs_exist_ok=True))
+        else:
+            run = folder / "run" if (folder / "run").exists() else fabricate(folder, given.edits)
+        seconds, megabytes = measure(run)
+    most, largest = TARGETS["demo" if given.run else "large"]
+    print(f"whole report: {seconds:.1f} s (target {most:.0f}), peak {megabytes:,.0f} MB (target {largest:,.0f})")
+    return 0 if seconds <= most and megabytes <= largest else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

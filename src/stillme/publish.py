@@ -330,6 +330,17 @@ def write_frame(frame: pl.DataFrame, path: Path) -> Path:
 
 
 def _columns_page(tables: Mapping[str, pl.DataFrame], design: Design) -> str:
+    known = described(design)
+    lines = ["# Columns", ""]
+    for name, frame in tables.items():
+        lines += [f"## {name}", "", "| column | type | what it is |", "|---|---|---|"]
+        lines += [f"| {column} | {kind} | {known[column]} |" for column, kind in frame.schema.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def described(design: Design) -> dict[str, str]:
+    """Column -> what it is, of every exported table."""
     known = dict(frames.COLUMNS)
     known |= {d: f"the person's perceived {d}, as annotated" for d in design.config.protocol.groups.dimensions}
     for kind, figures in FIGURES.items():
@@ -338,9 +349,4 @@ def _columns_page(tables: Mapping[str, pl.DataFrame], design: Design) -> str:
             f"{kind}_status": "how the measurement ended",
             f"{kind}_detail": "why it has no figures",
         }
-    lines = ["# Columns", ""]
-    for name, frame in tables.items():
-        lines += [f"## {name}", "", "| column | type | what it is |", "|---|---|---|"]
-        lines += [f"| {column} | {kind} | {known[column]} |" for column, kind in frame.schema.items()]
-        lines.append("")
-    return "\n".join(lines)
+    return known

@@ -15,12 +15,14 @@ import numpy as np
 import polars as pl
 
 from stillme.analysis.contrast import DRAWS, FEWER_DRAWS, MANY_PERSONS
+from stillme.analysis.disparity import of_people
 from stillme.analysis.families import holm
 from stillme.analysis.intervals import LEVEL, squares, with_shares
 from stillme.analysis.means import by_groups
 from stillme.analysis.outcomes import mark
 from stillme.analysis.rates import per_person, rated
 from stillme.analysis.refusals import STAGES, against_everyone_else
+from stillme.analysis.resample import of_sums
 from stillme.protocol import Protocol
 from stillme.records import Status
 
@@ -252,6 +254,41 @@ def _corrected(found: pl.DataFrame) -> pl.Series:
         for place, (p, mirror) in enumerate(zip(adjusted, is_mirror, strict=True))
     ]
     return pl.Series("p_holm", values, dtype=pl.Float64)
+
+
+def unevenness(
+    scores: pl.DataFrame,
+    protocol: Protocol,
+    edits: pl.DataFrame | None = None,
+    judged: pl.DataFrame | None = None,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> pl.DataFrame:
+    """Dimension × editor × what is missing: how far groups' shares of it lie apart, behind the disparities' gate.
+
+    The columns are those of `disparity.disparities`; `outcome` is one of the reasons of `tested`.
+    """
+    dimensions = list(protocol.groups.dimensions)
+    ended = None if edits is None else _ended(edits)
+    looked = None if judged is None else _looked(judged, ended)
+    reasons = _reasons(scores, ended, looked, dimensions)
+    parts = [_lying_apart(reasons, protocol, dimension, level, seed) for dimension in dimensions]
+    return pl.concat(parts)
+
+
+def _lying_apart(
+    reasons: pl.DataFrame, protocol: Protocol, dimension: str, level: float, seed: int
+) -> pl.DataFrame:
+    strata = [name for name in protocol.groups.dimensions if name != dimension]
+    groups = protocol.groups.ids(dimension)
+    known = reasons.filter(pl.col(dimension).is_in(list(groups)) & (pl.col("whole") > 0))
+    summed = known.with_columns(
+        pl.concat_str(*strata, separator="\t", ignore_nulls=True).alias("stratum"),
+        pl.col("part").cast(pl.Float64).alias("sum"),
+        pl.col("whole").alias("trials"),
+    ).rename({"reason": "outcome"})
+    found = of_people(of_sums(summed, dimension, groups), seed=seed, level=level)
+    return found.select(pl.lit(dimension).alias("dimension"), pl.all())
 
 
 # What it could hide

@@ -83,6 +83,11 @@ def gather(
         .agg(pl.col(value).cast(pl.Float64).sum().alias("sum"), pl.col(value).count().alias("trials"))
         .collect()
     )
+    return of_sums(summed, dimension, groups)
+
+
+def of_sums(summed: pl.DataFrame, dimension: str, groups: Sequence[str]) -> People:
+    """The same of what is summed already: person, dimension, stratum, editor, outcome, sum, trials."""
     who = summed.select("person", dimension, "stratum").unique().sort("person", dimension, "stratum")
     if who["person"].is_duplicated().any():
         twice = who.filter(pl.col("person").is_duplicated())["person"][0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stillme.analysing.audit import Audit
-from stillme.analysing.tables import Tabled, apart, plain, probability, share, whole, within, word, yes
-from stillme.analysis.missingness import answers, missingness
+from stillme.analysing.tables import Shown, Tabled, apart, plain, probability, share, whole, within, word, yes
+from stillme.analysis.missingness import answers, missingness, unevenness
 
 PART = "What is missing"
 
@@ -31,6 +31,9 @@ def build(audit: Audit) -> Iterator[Tabled]:
         yes("uneven"),
     )
     yield Tabled("missing_by_group", PART, "Is anything missing more often for some groups?", found.tests, tested)
+    frame = unevenness(audit.scores, audit.protocol, audit.edits, audit.judged, seed=audit.seed)
+    title = "How far groups lie apart in what is missing, in percentage points"
+    yield Tabled("missing_disparity", PART, title, frame, _apart(audit))
     least = (share("rate"), within(), share("lowest"), share("highest"), whole("missing"), whole("asked"))
     outcome = word("outcome", names=audit.labels)
     title = "Every rate between its bounds: no missing score a hit, or every one"
@@ -50,3 +53,18 @@ def build(audit: Audit) -> Iterator[Tabled]:
     if audit.inputs.ratings is not None:
         frame = answers(audit.inputs.ratings, audit.protocol, seed=audit.seed)
         yield Tabled("ratings_missing", PART, "What raters did not score, by the person shown", frame, tested)
+
+
+def _apart(audit: Audit) -> tuple[Shown, ...]:
+    return (
+        word("outcome", "missing"),
+        word("editor"),
+        word("dimension"),
+        word("highest_group", "highest", audit.labels),
+        word("lowest_group", "lowest", audit.labels),
+        apart("disparity", "max − min"),
+        apart("expected", "by chance"),
+        apart("corrected", "corrected"),
+        within(),
+        probability("p_rank", "p"),
+    )

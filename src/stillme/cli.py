@@ -174,7 +174,44 @@ def report(run: RunFolder) -> None:
     from stillme import pipeline
     from stillme.progress import Progress
 
-    print(pipeline.report_again(run, Progress.fitting()))
+    print(f"Report: {pipeline.report_again(run, Progress.fitting(), faces, only or [])}")
+
+
+@app.command()
+def bundle(
+    run: RunFolder,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FILE.zip", help="The file to write; RUN/evidence.zip by default.")
+    ] = None,
+    faces: Annotated[
+        str, typer.Option(help="What becomes of faces in the report: show, blur, or none (no pictures).")
+    ] = "show",
+    images: Annotated[
+        bool, typer.Option("--with-images/--without-images", help="Also every picture of the run, unaltered.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Pack a run's evidence into one file that anybody can verify: ledger, report, tables, settings, hashes."""
+    from stillme import evidence
+    from stillme.progress import Progress
+
+    found = evidence.bundle(run, to, faces, images, Progress.fitting(as_json).say)
+    print(json.dumps(found.plain()) if as_json else found.words())
+
+
+@app.command()
+def verify(
+    path: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What `stillme bundle` wrote, or that unpacked.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check a bundle: its files, its ledger, and every printed number, made anew. Exits with 2 where it fails."""
+    from stillme import evidence
+    from stillme.progress import Progress
+
+    found = evidence.verify(path, Progress.fitting(as_json).say)
+    print(json.dumps(found.plain()) if as_json else found.words())
+    if not found.holds:
+        raise SystemExit(evidence.DIFFERS)
 
 
 @app.command()

@@ -33,7 +33,7 @@ APART = ("disparity", "expected", "corrected", "low", "high", "p_rank", "gated")
 
 @dataclass(frozen=True)
 class Known:
-    """Everything that cards are made of. `tables`: the analysis tables, id -> frame; empty where there are none."""
+    """Everything that cards are made of. `tables`: the analysis tables, id -> frame; maybe none."""
 
     run: Run
     design: Design

@@ -1,0 +1,251 @@
+"""`stillme verify`: is a bundle whole, is its ledger sound, and does the ledger give every number that is printed?
+
+Needs no picture, no key and no network. What is in the bundle may come from a stranger: it is read, never run.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from stillme import design as designs
+from stillme import reporting
+from stillme.design import Design
+from stillme.errors import InputError, StillmeError
+from stillme.evidence import archive, differences, ledger, manifest, packing, page
+from stillme.evidence.archive import Files
+from stillme.evidence.differences import Compared, Difference
+from stillme.evidence.manifest import Manifest
+from stillme.ledger import Run
+from stillme.ledger.run import LEDGER
+
+NAMED = 12  # faults and differences that are told one by one
+DIFFERS = 2  # the exit code of a bundle that does not hold
+_DERIVED = (packing.TABLES, packing.ROWS, packing.SETTINGS, "report/tables", "report/cards", "report/figures")
+_TEXTS = (".md", ".tex", ".json", ".cff", ".yaml", ".txt", ".html")
+_DRAWINGS = (".svg", ".pdf", ".png")
+_ONE_PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
+)
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found. `faults`: of files and of the ledger, in sentences; `notes`: what a reader should know."""
+
+    path: Path
+    manifest: Manifest
+    faults: tuple[str, ...]
+    keys: int
+    compared: Compared = field(default_factory=Compared)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        return not self.faults and not self.compared.differences
+
+    @property
+    def numbers(self) -> int:
+        return sum(self.compared.counts.values())
+
+    def words(self) -> str:
+        return "\n".join(_told(self))
+
+    def plain(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "bundle": str(self.path),
+            "holds": self.holds,
+            "sha256": self.manifest.sha256,
+            "files": len(self.manifest.files),
+            "keys": self.keys,
+            "numbers": self.compared.counts,
+            "faults": list(self.faults),
+            "differences": [vars(one) for one in self.compared.differences],
+            "notes": list(self.notes),
+        }
+
+
+def verify(path: Path, say: Say = lambda _: None) -> Verified:
+    """Checks a bundle, packed or unpacked. Refuses only what is no bundle at all."""
+    with archive.opened(path) as files:
+        found = manifest.read(files)
+        say("Verify: files")
+        faults = [str(one) for one in manifest.check(found, files)]
+        faults += _misnamed(found)
+        if LEDGER not in files.sizes():
+            return Verified(path, found, tuple(faults or [f"{LEDGER} is missing."]), 0)
+        with tempfile.TemporaryDirectory(prefix="stillme-verify-") as aside:
+            return _from_ledger(path, files, found, faults, Path(aside), say)
+
+
+def _from_ledger(path: Path, files: Files, found: Manifest, faults: list[str], aside: Path, say: Say) -> Verified:
+    say("Verify: the ledger")
+    size = files.sizes()[LEDGER]
+    archive.room(aside, size)
+    archive.unpack(files, LEDGER, aside / LEDGER, size)
+    if broken := list(ledger.damage(aside / LEDGER)):
+        return Verified(path, found, (*faults, *broken), 0)
+    compared, notes = Compared(), tuple(_other_versions(files))
+    try:
+        with Run.look(aside) as run:
+            run.objects = Blank()  # type: ignore[assignment]
+            design = designs.recall(run)
+            faults += ledger.strayed(run, design)
+            faults += _other_run(run, design, found)
+            keys = ledger.counted(run)
+            say("Verify: making every number anew")
+            _derive(run, design, found, aside, say)
+        _compare(files, aside, not notes, compared)
+    except StillmeError as error:
+        faults.append(f"The numbers could not be made anew from the ledger: {error.sentence}")
+        keys = 0
+    except Exception as error:  # a ledger that somebody changed can break anything that reads it
+        faults.append(f"The numbers could not be made anew from the ledger: {type(error).__name__}: {error}.")
+        keys = 0
+    return Verified(path, found, tuple(faults), keys, compared, notes)
+
+
+class Blank:
+    """In place of the pictures, which nothing that is compared depends on."""
+
+    def get(self, sha256: str, extension: str) -> bytes:
+        return _ONE_PIXEL
+
+
+def _misnamed(found: Manifest) -> Iterator[str]:
+    """Pictures are named by their hash."""
+    for entry in found.files:
+        if entry.path.startswith(f"{packing.OBJECTS}/") and Path(entry.path).stem != entry.sha256:
+            yield f"{entry.path}: is not the picture that its name says"
+
+
+def _other_run(run: Run, design: Design, found: Manifest) -> Iterator[str]:
+    """What the manifest says of the run."""
+    config = design.config
+    own = {"name": config.audit.name, "run": run.id, "protocol": config.protocol.name}
+    own |= {"protocol_hash": config.protocol.hash, "preset": config.audit.preset}
+    for name, value in own.items():
+        if getattr(found, name) != value:
+            yield f"{manifest.FILE}: {name} is {getattr(found, name)!r}, and {value!r} by the ledger"
+
+
+def _other_versions(files: Files) -> Iterator[str]:
+    """What computed the numbers then and computes them now; another version may round otherwise."""
+    if packing.VERSIONS not in files.sizes():
+        return
+    try:
+        then, now = json.loads(archive.text(files, packing.VERSIONS)), packing.versions()
+        pairs = [("stillme", then["stillme"], now["stillme"]), ("Python", then["python"], now["python"])]
+        pairs += [(name, then["packages"].get(name, ""), version) for name, version in now["packages"].items()]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(
+            f"{files.where}: {packing.VERSIONS} cannot be read.", "Ask for the bundle again."
+        ) from None
+    for name, made, here in pairs:
+        if made != here:
+            yield f"Made with {name} {made or 'unknown'}; verified with {here or 'none'}."
+
+
+# Making anew
+
+
+def _derive(run: Run, design: Design, found: Manifest, folder: Path, say: Say) -> None:
+    """Everything that is compared, beside the ledger that it is made from."""
+    faces = "none" if found.faces == "none" else "show"  # there are no faces here; only what is said differs
+    reporting.write(run, design, folder / packing.REPORT, faces, only=packing.PARTS, say=say)
+    packing.write_tables(run, design, folder)
+    packing.write_settings(run, folder)
+
+
+def _compare(files: Files, folder: Path, figures: bool, into: Compared) -> None:
+    printed = page.read(archive.text(files, packing.REPORT)) if packing.REPORT in files.sizes() else page.Page()
+    differences.pages(printed, page.read((folder / packing.REPORT).read_text(encoding="utf-8")), figures, into)
+    for part in _DERIVED:
+        for name in _both(files, folder, part):
+            _compare_one(files, folder, name, figures, part, into)
+
+
+def _both(files: Files, folder: Path, part: str) -> list[str]:
+    made = {path.relative_to(folder).as_posix() for path in (folder / part).rglob("*") if path.is_file()}
+    given = {name for name in files.sizes() if name.startswith(f"{part}/")}
+    return sorted(made | given)
+
+
+def _compare_one(files: Files, folder: Path, name: str, figures: bool, part: str, into: Compared) -> None:
+    there, made = name in files.sizes(), (folder / name).is_file()
+    if not (there and made):
+        into.note(
+            [Difference(name, *(("a file", differences.NOTHING) if there else (differences.NOTHING, "a file")))]
+        )
+        return
+    given, own = archive.content(files, name), (folder / name).read_bytes()
+    suffix = Path(name).suffix
+    if suffix == ".parquet":
+        printed, derived = _frame(files, name, given), pl.read_parquet(io.BytesIO(own))
+        into.note(differences.frames(name, printed, derived))
+        into.count(f"{part}/", differences.values(derived))
+    elif suffix in _DRAWINGS:
+        into.note([Difference(name, "another drawing", "its own")] if figures and given != own else [])
+    else:
+        text = own.decode()
+        if given != own:
+            into.note(_texts(name, archive.text(files, name), text))
+        into.count(f"{part}/", differences.numbers(text))
+
+
+def _texts(name: str, printed: str, derived: str) -> Iterator[Difference]:
+    if name.endswith(".csv"):
+        return differences.sheets(name, differences.csv_rows(printed), differences.csv_rows(derived))
+    return differences.lines(name, printed, derived)
+
+
+def _frame(files: Files, name: str, content: bytes) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(io.BytesIO(content))
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{files.where}: {name} is no Parquet file: {error}.") from error
+
+
+# In words
+
+
+def _told(found: Verified) -> Iterator[str]:
+    yield f"{found.path}: {len(found.manifest.files):,} files, SHA-256 over all {found.manifest.sha256}"
+    yield from found.notes
+    for fault in found.faults[:NAMED]:
+        yield f"  {fault}"
+    if len(found.faults) > NAMED:
+        yield f"  and {len(found.faults) - NAMED:,} more faults"
+    if found.keys:
+        yield f"{found.keys:,} rows of the ledger have the key that their content gives."
+    if found.numbers:
+        parts = ", ".join(f"{number:,} in {kind}" for kind, number in found.compared.counts.items() if number)
+        yield f"{found.numbers:,} numbers were made anew from the ledger: {parts}."
+    yield from _differing(found.compared.differences)
+    yield _ending(found)
+
+
+def _differing(found: list[Difference]) -> Iterator[str]:
+    for one in found[:NAMED]:
+        yield f"  {one}"
+    if len(found) > NAMED:
+        yield f"  and {len(found) - NAMED:,} more differences"
+
+
+def _ending(found: Verified) -> str:
+    if found.holds:
+        return "Verified: every file is as it was packed, and every printed number is the ledger's."
+    wrong = [f"{len(found.faults):,} faults"] if found.faults else []
+    wrong += [f"{len(found.compared.differences):,} differences"] if found.compared.differences else []
+    newer = " Verify it with the versions that made it before you conclude anything." if found.notes else ""
+    return f"Not verified: {' and '.join(wrong)}.{newer}"

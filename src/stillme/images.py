@@ -131,10 +131,25 @@ def enlarged(content: bytes, side: int, method: str) -> bytes:
 
 def fitted(content: bytes, side: int) -> Pixels:
     """The whole picture as a viewer would show it, its longer side brought to `side`; never distorted."""
-    image = _shown(content)
+    return _brought(_shown(content), side)
+
+
+def reduced(content: bytes, side: int) -> Pixels:
+    """As `fitted`, in a fraction of the time where a JPEG is much larger: it is decoded no larger than needed."""
+    return _brought(_as_shown(_open(content, least=side + side // 4)), side)
+
+
+def _brought(image: Image.Image, side: int) -> Pixels:
     scale = side / max(image.size)
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
     return np.asarray(image if size == image.size else image.resize(size, Image.Resampling.LANCZOS))
+
+
+def webp(picture: Pixels, quality: int = 80, effort: int = 4) -> bytes:
+    """A small file of a picture. `effort`: 0 is quickest, 6 smallest."""
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "WEBP", quality=quality, method=effort)
+    return buffer.getvalue()
 
 
 def pixels(content: bytes) -> Pixels:
@@ -183,11 +198,14 @@ def thumbnail(content: bytes, side: int, quality: int = 80) -> bytes:
     return buffer.getvalue()
 
 
-def _open(content: bytes) -> Image.Image:
+def _open(content: bytes, least: int = 0) -> Image.Image:
+    """`least`: the side that is enough, where a file can be decoded smaller than it is."""
     try:
         image = Image.open(io.BytesIO(content))
         if image.width * image.height > LARGEST_PIXELS:
             raise BadImageError(f"has {image.width} × {image.height} pixels; the limit is {LARGEST_PIXELS:,}")
+        if least:
+            image.draft(None, (least, least))
         image.load()
     except BadImageError:
         raise

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from stillme.review import serve
+from stillme.review.app import serve
 from tests.web.tool import Served
 
 

@@ -17,20 +17,33 @@ from stillme.errors import disk
 from stillme.ledger import Run
 from stillme.publish import main_experiment
 from stillme.review.linked import about
-from stillme.review.state import load
+from stillme.review.state import State
+from stillme.review.state import load as read
 
-__all__ = ["Limits", "address", "veiled", "write"]
+__all__ = ["Limits", "address", "browse", "pictures", "read", "veiled", "write"]
 
 
 def write(run: Run, design: Design, folder: Path, faces: str = "show", limits: Limits | None = None) -> None:
-    """Writes `folder/pictures` and `folder/browse`. `faces`: show, blur or none; see `faces`."""
-    veil = Veil(check(faces))
-    state = load(run, design)
+    """Writes `folder/browse` and `folder/pictures`. `faces`: show, blur or none."""
+    state = read(run, design)
+    browse(state, folder / "browse", faces, limits)
+    pictures(state, folder / "pictures", faces)
+
+
+def browse(
+    state: State, folder: Path, faces: str = "show", limits: Limits | None = None, old: Path | None = None
+) -> None:
+    """Every edit. Small pictures that are there stay; `old`: an earlier folder whose small pictures will do."""
     with disk(folder):
-        bundle.write(state, folder / "browse", veil, limits or Limits())
-        gallery.write(state, folder / "pictures", veil)
+        bundle.write(state, folder, Veil(check(faces)), limits or Limits(), old)
+
+
+def pictures(state: State, folder: Path, faces: str = "show") -> None:
+    """The mosaic, the grids and the cases; the page takes its style from `browse` beside it."""
+    with disk(folder):
+        gallery.write(state, folder, Veil(check(faces)))
 
 
 def address(query: str, design: Design) -> str:
-    """Where a number of the report leads: `query` as its cell has it, about the main tables unless it says more."""
+    """Where a number of the report leads: `query` as its cell has it, of the main tables unless it says more."""
     return f"browse/index.html#{about(query, main_experiment(design))}"

@@ -34,18 +34,18 @@ FACES = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Of very large runs: of how many trials pictures and raw exchanges are kept. The page says what is left out."""
+    """Of how many trials of a very large run pictures and raw exchanges are kept. A page says what is left out."""
 
     pictures: int = 25_000
     exchanges: int = 25_000
 
 
-def write(state: State, folder: Path, veil: Veil, limits: Limits) -> None:
-    """Writes the bundle anew; small pictures that are there stay, where faces are treated alike."""
+def write(state: State, folder: Path, veil: Veil, limits: Limits, old: Path | None = None) -> None:
+    """Writes the bundle anew; small pictures, there or in `old`, stay where faces are treated alike."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = _drawn(state)
     wanted = pictures_of(state, frozenset(drawn[: limits.pictures]))
-    shown = Thumbs(folder / THUMBS, veil).make(state.run, wanted)
+    shown = Thumbs(folder / THUMBS, veil, old and old / THUMBS).make(state.run, wanted)
     kept = None if limits.exchanges >= len(drawn) else frozenset(drawn[: limits.exchanges])
     originals = _originals(state, folder) if veil.faces == veils.SHOW else ""
     formats = dict(state.run.query("SELECT sha256, format FROM object")) if originals else {}

@@ -1,8 +1,8 @@
 """What becomes of faces before a picture leaves the run: shown, blurred, or left out.
 
 Blurring happens to the pixels: a face is brought down to a few pixels and up again, so that no file holds more of
-it than those. Where a picture shows fewer faces than it should, or nothing can look for faces, all of it is treated
-as one face: a detector that fails leaks nobody.
+it than those. Where a picture shows fewer faces than it should, or nothing can look for faces, all of it is
+treated as one face: a detector that fails leaks nobody.
 """
 
 from __future__ import annotations

@@ -38,22 +38,22 @@ LEFT_OUT = "picture left out"
 KINDS = {
     choosing.ERASURE: (
         "Soft erasure: the requested edit was not made",
-        "Edits that judges scored as not made. Of each editor and group the lowest scores come first; what all judges "
-        "scored alike comes before what they scored within a point of each other, and open flags are left out. The "
-        "next case is always of the editor and the group that were shown least; ties go by the trial’s key.",
+        "Edits that judges scored as not made. Of each editor and group the lowest scores come first; what all "
+        "judges scored alike comes before what they scored within a point of each other, and open flags are left "
+        "out. The next case is always of the editor and the group that were shown least; ties go by the trial’s key.",
     ),
     choosing.REPLACEMENT: (
         "Stereotype replacement: the edit was made, and the person changed",
         "Edits that succeeded and changed race, skin tone, gender or age although nobody asked for it. The largest "
-        "sum of such changes comes first, each as a share of the most that its scale allows; otherwise the rule is "
-        "that of soft erasure.",
+        "sum of such changes comes first, each as a share of the most that its scale allows; otherwise the rule "
+        "is that of soft erasure.",
     ),
 }
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A case, ready for a page: both pictures as files beside it (empty where there is none), and what was said."""
+    """A case, ready for a page: both pictures as files beside it, empty where there is none, and what was said."""
 
     kind: str
     trial: str

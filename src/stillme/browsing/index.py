@@ -30,7 +30,7 @@ OTHERS = ("trial", "person", "axis", "low", "high", "single", "text", "rounding"
 def index(
     state: State, words: Words, shown: Collection[str], formats: Mapping[str, str], about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`shown`: the pictures that have a thumbnail; `formats`: see `pictures`. `about`: what the page says of itself."""
+    """`shown`: the pictures that have a thumbnail; `formats`: see `pictures`; `about`: of the page."""
     dimensions = list(state.protocol.groups.dimensions)
     listed = [*(name for name in OF_TRIAL if name != "trial"), *dimensions]
     trials = {name: column(state.trials[name]) for name in listed}
@@ -57,8 +57,12 @@ def pictures(state: State, shown: Collection[str], formats: Mapping[str, str]) -
 
     `formats`: the endings of the files in the run's own folder, where the page may lead there; else empty.
     """
-    partners = [state.trial[key].partner_image for key in state.trials["trial"]]
-    asked = {"source": state.trials["source_image"], "partner": partners, "image": state.trials["image"]}
+    partners: list[str | None] = [state.trial[key].partner_image for key in state.trials["trial"]]
+    asked: dict[str, list[str | None]] = {
+        "source": state.trials["source_image"].to_list(),
+        "partner": partners,
+        "image": state.trials["image"].to_list(),
+    }
     names = list(dict.fromkeys(one for values in asked.values() for one in values if one and one in shown))
     place = {name: number for number, name in enumerate(names, 1)}
     most = len(names)

@@ -1,7 +1,7 @@
 """Data as classic script files, which a page may load from a folder as from a server: each is one call.
 
 Whatever judges, prompts and providers wrote is only ever a string in JSON. Everything beyond ASCII is escaped, and
-so is `<`: no text can end a script. Untrusted names are never keys of an object, since `__proto__` would be no key.
+so is `<`: no text can end a script. Untrusted names are never keys of an object, where `__proto__` would be none.
 No text names a folder of this machine.
 """
 

@@ -1,4 +1,4 @@
-"""Many pictures on one: tiles of equal size on neutral grey, each whole and undistorted. Pixels in, an image out."""
+"""Many pictures on one: tiles of equal size on neutral grey, each whole and undistorted. Pixels in, image out."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stillme import images
@@ -25,6 +25,7 @@ class Thumbs:
 
     folder: Path
     veil: Veil
+    old: Path | None = None  # another such folder, whose pictures are taken over
 
     @property
     def sign(self) -> str:
@@ -35,6 +36,8 @@ class Thumbs:
         self._settle()
         if self.veil.leaves_out:
             return frozenset()
+        if self.old and not self._is_mine(self.old):
+            return replace(self, old=None).make(run, wanted)
         for prefix in {name[:2] for name in wanted}:
             (self.folder / prefix).mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -46,17 +49,29 @@ class Thumbs:
 
     def _settle(self) -> None:
         """What was made otherwise goes first, so that no face stays that is to be hidden now."""
-        sign = self.folder / SIGN
-        known = sign.read_text(encoding="utf-8") if sign.is_file() else ""
-        if known != self.sign and self.folder.exists():
+        if self.folder.exists() and (self.veil.leaves_out or not self._is_mine(self.folder)):
             shutil.rmtree(self.folder)
         if not self.veil.leaves_out:
             self.folder.mkdir(parents=True, exist_ok=True)
-            sign.write_text(self.sign, encoding="utf-8")
+            (self.folder / SIGN).write_text(self.sign, encoding="utf-8")
+
+    def _taken_over(self, path: Path) -> bool:
+        """The same file under a second name, where faces were treated alike there and the disk has such names."""
+        if self.old is None:
+            return False
+        try:
+            os.link(self.old / path.relative_to(self.folder), path)
+        except OSError:
+            return False
+        return True
+
+    def _is_mine(self, folder: Path) -> bool:
+        sign = folder / SIGN
+        return sign.is_file() and sign.read_text(encoding="utf-8") == self.sign
 
     def _one(self, run: Run, sha256: str, people: int) -> bool:
         path = self.path(sha256)
-        if path.exists():
+        if path.exists() or self._taken_over(path):
             return True
         try:
             picture = self.veil.picture(run.image(sha256), SIDE, people)

@@ -78,11 +78,11 @@ class Mesh:
 
 
 class Finder:
-    """Finds faces, the most prominent first."""
+    """Finds faces, the most prominent first. `least`: the score below which nothing is called a face."""
 
-    def __init__(self) -> None:
+    def __init__(self, least: float = LEAST_SCORE) -> None:
         path = str(weights.verified(weights.DETECTOR))
-        self._net = cv2.FaceDetectorYN.create(path, "", (QUICK, QUICK), LEAST_SCORE, 0.3, 500)
+        self._net = cv2.FaceDetectorYN.create(path, "", (QUICK, QUICK), least, 0.3, 500)
 
     def find(self, picture: Pixels) -> list[Face]:
         if max(picture.shape) > LONGEST_SIDE:

@@ -110,7 +110,7 @@ class Item:
 def item(state: State, words: Words, trial: Trial) -> Item:
     about = state.trials.row(state.row[trial.key], named=True)
     opinions = [_opinion(state, words, *look) for look in state.looks.get(trial.edit, ())]
-    lead, text = _split(state, trial)
+    lead, text = split(state, trial)
     return Item(
         trial,
         about,
@@ -124,7 +124,7 @@ def item(state: State, words: Words, trial: Trial) -> Item:
     )
 
 
-def _split(state: State, trial: Trial) -> tuple[str, str]:
+def split(state: State, trial: Trial) -> tuple[str, str]:
     """The sentence that an arm puts before the prompt, and the prompt."""
     prompt = state.protocol.prompt.get(trial.prompt)
     if prompt and trial.instruction != prompt.text and trial.instruction.endswith(prompt.text):

@@ -115,9 +115,9 @@ class State:
         return replace(self, axes=axes, adjudications=adjudications)
 
 
-def load(run: Run) -> State:
-    """The run as it stands now."""
-    design = designing.recall(run)
+def load(run: Run, design: Design | None = None) -> State:
+    """The run as it stands now. `design`: the run's own, where it is at hand."""
+    design = design or designing.recall(run)
     found = tidy(run, design)
     trials = _numbered(found.edits.filter(pl.col("experiment") != CALIBRATE))
     asked = frames.asked(design.config.protocol, found.edits.filter(pl.col("experiment") != CALIBRATE))

@@ -728,7 +728,7 @@ const stillme = (() => {
       const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
       this.columns = Math.max(1, Math.floor((width + GAP) / (NARROWEST + GAP)));
       this.side = (width - GAP * (this.columns - 1)) / this.columns;
-      this.height = Math.round((this.side - 12) / 2 + 6.4 * rem + 10) + GAP;
+      this.height = Math.round((this.side - 12) / 2 + 5.5 * rem + 10) + GAP;
       this.list.style.height = `${Math.ceil(this.total / this.columns) * this.height}px`;
       for (const [place, card] of this.cards) this.put(place, card);
     }
@@ -861,7 +861,7 @@ const stillme = (() => {
         return el("tr", {}, el("th", { scope: "row" }, about?.label ?? id, bit & REQUESTED ? el("small", {}, " asked for") : null),
           ...scores.map((one, judge) => typeof one === "number" ? el("td", {}, el("strong", {}, String(one)), " ", el("small", {}, about?.scale[String(one)] ?? ""))
             : el("td", {}, el("small", {}, one ? page.label("why", one) : this.told.opinions[judge]?.[1] || "no score"))),
-          el("td", { class: "held" }, score < 0 ? null : el("strong", {}, String(score)), " ", el("small", {}, held), mean === null ? null : el("small", {}, ` mean ${mean}`)),
+          el("td", { class: "held" }, score < 0 ? null : el("strong", {}, String(score)), " ", el("small", {}, `${held}${mean === null || mean === score ? "" : ` (mean ${mean})`}`)),
           el("td", {}, page.label("standing", standing.values[standing.codes[at] ?? 0] ?? ""),
             bit & (FLAG["flagged"] ?? 0) ? el("span", { class: "mark" }, el("span", { "aria-hidden": "true" }, open ? "◆" : "◇"), open ? " flag open" : " flag closed") : null,
             ...decisions.map(([at_, who, said, withdrawn, because]) => el("p", { class: "small" }, `${at_} ${who}: ${withdrawn ? "took it back" : said === null ? "cannot tell" : said}. ${because}`))));

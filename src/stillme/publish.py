@@ -28,8 +28,9 @@ from stillme.judges import instrument
 from stillme.ledger import Run, frames
 from stillme.ledger.state import mark_of
 from stillme.measures import ATTRIBUTES, FIGURES
-from stillme.records import DELTA_L, DIAGNOSE, MITIGATE, OTHER_HEAD, STEREOTYPE, Role, Status, canonical
+from stillme.records import DELTA_L, DIAGNOSE, MITIGATE, OTHER_HEAD, STEREOTYPE, Role, Status, Trial, canonical
 from stillme.report.build import Context, Example, Further, Party, build
+from stillme.report.context import Asked
 from stillme.tidy import Tidy, tidy
 
 THUMBNAIL = 224
@@ -57,9 +58,12 @@ def replace_file(path: Path, content: bytes) -> None:
         aside.unlink(missing_ok=True)
 
 
-def findings_and_context(run: Run, design: Design) -> tuple[Findings | None, Context, Further]:
-    """The main tables, None where the audit has none; other experiments stand apart."""
-    every = tidy(run, design)
+def findings_and_context(
+    run: Run, design: Design, every: Tidy | None = None
+) -> tuple[Findings | None, Context, Further]:
+    """The main tables, None where the audit has none; other experiments stand apart. `every`: the run's tidy
+    frames, where they are at hand."""
+    every = every or tidy(run, design)
     findings, said = _main(run, design, every)
     return findings, said, further(run, design, every, said)
 
@@ -180,6 +184,8 @@ def context(run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame)
         examples=tuple(examples(run, design, edits, scores)),
         measured_share=config.audit.measuring.share,
         disclose=config.disclose,
+        people=tuple(portrait.labels for portrait in design.portraits),
+        asked=tuple(_asked(design)),
     )
 
 
@@ -217,6 +223,16 @@ def _counts(design: Design, edits: pl.DataFrame) -> dict[str, int]:
         "trials": len(edits),
         "edits": edits.filter(pl.col("status") == Status.OK.value).height,
     }
+
+
+def _asked(design: Design) -> Iterator[Asked]:
+    """What the design asks for, one experiment and arm after the other."""
+    parts: dict[tuple[str, str], list[Trial]] = {}
+    for trial in design.trials:
+        parts.setdefault((trial.experiment, trial.arm), []).append(trial)
+    for (experiment, arm), trials in parts.items():
+        about = [{getattr(trial, name) for trial in trials} for name in ("portrait", "prompt", "editor", "seed")]
+        yield Asked(experiment, arm, *map(len, about), edits=len(trials))
 
 
 def _provenance(run: Run, design: Design) -> Iterator[tuple[str, str]]:

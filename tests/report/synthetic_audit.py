@@ -71,17 +71,43 @@ def audit(
     `ways`: the statuses of refusals, in turn.
     """
     protocol = builtin()
+    made = frames(editors, prompts, seed, rates, persons, broken, refused, silent, ways)
+    planted = (
+        made.asked.filter(pl.col("planted").is_not_null()).select("trial", "outcome", "planted") if plant else None
+    )
+    measured = measure(made.trials, made.scores[MODES[0]]) if measure else None
+    judged = made.judged.drop("neutral")
+    return analyse(made.scores, judged, made.trials, protocol, preset, planted, measured)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The tidy frames of an audit: what was asked, what each judge said, what the ensemble came to."""
+
+    trials: pl.DataFrame
+    asked: pl.DataFrame
+    judged: pl.DataFrame
+    scores: Mapping[str, pl.DataFrame]
+
+
+def frames(
+    editors: Sequence[str] = ("even", "lighten", "replace"),
+    prompts: int = 20,
+    seed: int = 1,
+    rates: Chance = chance,
+    persons: Sequence[Person] | None = None,
+    broken: Sequence[str] = (),
+    refused: float | Refuse = 0.01,
+    silent: float = 0.02,
+    ways: Sequence[str] = ("refused",),
+) -> Frames:
+    protocol = builtin()
     random = np.random.default_rng(seed)
     refuse = refused if callable(refused) else lambda editor, group: refused
     trials = _trials(protocol, persons or people(protocol), editors, prompts, broken, refuse, ways, random)
     asked = _asked(protocol, trials, rates, random)
     judged = _judged(asked, silent, random)
-    planted = (
-        asked.filter(pl.col("planted").is_not_null()).select("trial", "outcome", "planted") if plant else None
-    )
-    scores: dict[str, pl.DataFrame] = {mode: _ensemble(judged, asked, mode) for mode in MODES}
-    measured = measure(trials, scores[MODES[0]]) if measure else None
-    return analyse(scores, judged.drop("neutral"), trials, protocol, preset, planted, measured)
+    return Frames(trials, asked, judged, {mode: _ensemble(judged, asked, mode) for mode in MODES})
 
 
 def _trials(

@@ -64,12 +64,13 @@ class Beside(Block):
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the report, with its place in the contents."""
+    """One section of the report, with its place in the contents; `part`: the heading there that it is under."""
 
     id: str
     title: str
     entry: str
     blocks: tuple[Block, ...]
+    part: str = ""
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,25 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What one experiment asks of the editors in one of its arms."""
+
+    experiment: str
+    arm: str
+    portraits: int
+    prompts: int
+    editors: int
+    seeds: int
+    edits: int
+
+
+@dataclass(frozen=True)
 class Context:
     """Everything that the findings don't hold. The order of `editors` is their order and colour everywhere.
 
     `caveats`: what the sources say of their portraits; `measured_share`: which share of the edits was chosen to be
-    measured; `disclose`: what judges were told of the person, where the audit and not the preset says so.
+    measured; `disclose`: what judges were told of the person, where the audit and not the preset says so;
+    `people`: each portrait's groups, dimension -> group; `asked`: what the design asks for, by experiment and arm.
     """
 
     name: str
@@ -74,6 +88,8 @@ class Context:
     caveats: tuple[str, ...] = ()
     measured_share: float = 1.0
     disclose: tuple[str, ...] | None = None
+    people: tuple[Mapping[str, str], ...] = ()
+    asked: tuple[Asked, ...] = ()
 
     @property
     def told(self) -> tuple[str, ...]:

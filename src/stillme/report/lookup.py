@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from stillme.analysis.disparity import max_minus_min
 from stillme.analysis.findings import Findings
+from stillme.protocol.schema import Axis
 from stillme.report.context import Context
 
 Row = dict[str, Any]
+Tables = Mapping[str, pl.DataFrame]  # the analysis tables, id -> frame
 
 
 def rows(frame: pl.DataFrame, **equal: str) -> list[Row]:
@@ -49,3 +52,28 @@ def spread(findings: Findings, context: Context, dimension: str) -> pl.DataFrame
 
 def editor_names(context: Context) -> dict[str, str]:
     return {party.id: party.name for party in context.editors}
+
+
+def change_axes(context: Context) -> list[Axis]:
+    """Axes of unrequested change, besides that of the main table; each has a section of its own."""
+    main = context.outcomes[context.main.outcome].axis
+    every = context.protocol.rubrics.axes
+    return [axis for axis in every if axis.attribute and axis.id != main and axis.only_prompts is None]
+
+
+def outcome_labels(context: Context) -> dict[str, str]:
+    return {name: outcome.label for name, outcome in context.outcomes.items()}
+
+
+def axis_labels(context: Context) -> dict[str, str]:
+    return {axis.id: axis.label for axis in context.protocol.rubrics.axes}
+
+
+def ordered(frame: pl.DataFrame, **order: Sequence[str]) -> list[Row]:
+    """Rows in the order of the named columns' values, the first column leading; unknown values come last."""
+    places = {name: {value: n for n, value in enumerate(values)} for name, values in order.items()}
+
+    def place(row: Row) -> list[int]:
+        return [known.get(row[name], len(known)) for name, known in places.items()]
+
+    return sorted(frame.to_dicts(), key=place)

@@ -5,8 +5,8 @@ is no evidence of none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -31,6 +31,8 @@ from stillme.report.numbers import (
 
 SHOWN_BELOW = 0.05
 _NO_RATINGS = "Human ratings are not part of this report."
+_NO_PICTURES = "Picture measurements are not part of this report."
+_NEITHER = "Human ratings and picture measurements are not part of this report."
 NOT_SHOWN = "no difference between groups was shown (that is not evidence of none)"
 
 
@@ -96,10 +98,42 @@ def verdicts(findings: Findings, context: Context) -> dict[str, tuple[Verdict, .
     }
 
 
-def found(findings: Findings, context: Context) -> tuple[Found, ...]:
-    """The summary of every editor, in their order."""
+def found(
+    findings: Findings,
+    context: Context,
+    named: Mapping[tuple[str, str], str] | None = None,
+    alike: Mapping[str, str] | None = None,
+) -> tuple[Found, ...]:
+    """The summary of every editor, in their order.
+
+    `named`: (editor, outcome) -> groups that were shown to lie apart; `alike`: editor -> what was shown alike.
+    """
     said = verdicts(findings, context)
-    return tuple(_found(editor, said[editor.id], findings, context) for editor in context.editors)
+    return tuple(
+        _found(
+            editor,
+            _with_groups(said[editor.id], editor.id, named or {}),
+            (alike or {}).get(editor.id, ""),
+            findings,
+            context,
+        )
+        for editor in context.editors
+    )
+
+
+def _with_groups(
+    said: tuple[Verdict, ...], editor: str, named: Mapping[tuple[str, str], str]
+) -> tuple[Verdict, ...]:
+    """Verdicts with the groups that were shown to lie apart, even where the contrast itself shows nothing."""
+    told = []
+    for verdict in said:
+        groups = named.get((editor, verdict.outcome))
+        if groups and verdict.shown:
+            verdict = replace(verdict, text=f"{verdict.text} {groups}")
+        elif groups:
+            verdict = replace(verdict, shown=True, text=f"{capital(verdict.brief)}: groups differ. {groups}")
+        told.append(verdict)
+    return tuple(told)
 
 
 def nothing_shown(quiet: tuple[Found, ...]) -> str:
@@ -108,7 +142,7 @@ def nothing_shown(quiet: tuple[Found, ...]) -> str:
     return f"{capital(NOT_SHOWN)} for {names}; the contrasts have the intervals." if quiet else ""
 
 
-def _found(editor: Party, said: tuple[Verdict, ...], findings: Findings, context: Context) -> Found:
+def _found(editor: Party, said: tuple[Verdict, ...], alike: str, findings: Findings, context: Context) -> Found:
     overall = _overall(editor, findings, context)
     if not overall:
         return Found(editor, "", (), ("No edit of this editor was judged, so nothing can be said about it.",))
@@ -118,6 +152,7 @@ def _found(editor: Party, said: tuple[Verdict, ...], findings: Findings, context
     rest = _some(
         not_shown and f"{capital(NOT_SHOWN)} for {listed(not_shown)}.",
         unknown and f"Could not be compared: {listed(unknown)}.",
+        alike,
     )
     return Found(editor, overall, shown, rest)
 
@@ -263,22 +298,23 @@ def rounding(findings: Findings, context: Context) -> str:
     return f"How judges’ means are rounded moves a rate by at most {points(move)} points: {label}, {name}."
 
 
-def missing(findings: Findings, context: Context) -> tuple[str, ...]:
+def missing(findings: Findings, context: Context, rated: bool = False) -> tuple[str, ...]:
     """What the audit asked for and did not get, and what its portraits cannot show."""
     return _some(
         _without_picture(findings),
         _without_score(findings, context),
         *context.caveats,
-        _not_measured(findings),
+        _not_measured(findings, rated),
     )
 
 
-def _not_measured(findings: Findings) -> str:
+def _not_measured(findings: Findings, rated: bool) -> str:
+    people = "" if rated else _NO_RATINGS
     if findings.measured is None:
-        return "Human ratings and picture measurements are not part of this report."
+        return _NO_PICTURES if rated else _NEITHER
     if findings.measured.coverage["warns"].any():
-        return f"Instruments miss some groups more often (see Measurements). {_NO_RATINGS}"
-    return _NO_RATINGS
+        return f"Instruments miss some groups more often (see Measurements). {people}".rstrip()
+    return people
 
 
 def _without_picture(findings: Findings) -> str:

@@ -11,7 +11,7 @@ from stillme.analysis.findings import Findings
 from stillme.report.blocks import Beside, Block, Fold, Heading, Section, prose
 from stillme.report.context import Context
 from stillme.report.figures import DRAWN, Figure, Line, Series, forest
-from stillme.report.lookup import Row, by_key, rows, spread
+from stillme.report.lookup import Row, by_key, change_axes, rows, spread
 from stillme.report.numbers import INTERVAL, lowered, points
 from stillme.report.tables import Cell, Column, Table, absent, leads, rate, samples, table, words
 
@@ -42,14 +42,17 @@ def _reading(context: Context) -> str:
 
 
 def _others(findings: Findings, context: Context) -> Iterator[Block]:
+    """Outcomes of axes that have a section of their own stand there."""
+    apart = {axis.id for axis in change_axes(context)}
+    own = [name for name, outcome in context.outcomes.items() if outcome.axis not in apart]
     yield Heading("groups-other", "Other outcomes and dimensions")
     for dimension in context.protocol.groups.dimensions:
-        for outcome in context.outcomes:
+        for outcome in own:
             if (outcome, dimension) != (context.main.outcome, context.main.by):
-                yield _fold(findings, context, outcome, dimension)
+                yield fold(findings, context, outcome, dimension)
 
 
-def _fold(findings: Findings, context: Context, outcome: str, dimension: str) -> Fold:
+def fold(findings: Findings, context: Context, outcome: str, dimension: str) -> Fold:
     found = {row["editor"]: row for row in rows(spread(findings, context, dimension), outcome=outcome)}
     widest = max((row["disparity"] for row in found.values()), default=None)
     hint = f"widest raw max − min {points(widest)} points"

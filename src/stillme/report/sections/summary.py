@@ -9,6 +9,8 @@ from stillme.report import refusals, sentences
 from stillme.report.blocks import Block, Section
 from stillme.report.context import Context
 from stillme.report.figures import colour, shape
+from stillme.report.lookup import Tables
+from stillme.report.sections import alike, disparity, people
 
 ROOM = 3  # with more editors than this, those without a shown difference share one sentence
 
@@ -35,8 +37,10 @@ class Summary(Block):
     further: tuple[str, ...] = ()  # what other experiments say
 
 
-def build(findings: Findings | None, context: Context, further: tuple[str, ...] = ()) -> Section:
-    block = _brief(context, further) if findings is None else _whole(findings, context, further)
+def build(
+    findings: Findings | None, context: Context, further: tuple[str, ...] = (), tables: Tables | None = None
+) -> Section:
+    block = _brief(context, further) if findings is None else _whole(findings, context, further, tables or {})
     return Section("summary", "Summary", "Summary", (block,))
 
 
@@ -45,15 +49,16 @@ def _brief(context: Context, further: tuple[str, ...]) -> Summary:
     return Summary(sentences.audited(context), (), "", (), (), (), (), further)
 
 
-def _whole(findings: Findings, context: Context, further: tuple[str, ...]) -> Summary:
-    found = sentences.found(findings, context)
+def _whole(findings: Findings, context: Context, further: tuple[str, ...], tables: Tables) -> Summary:
+    named = {(one.editor, one.outcome): disparity.named(one, context) for one in disparity.apart(tables, context)}
+    found = sentences.found(findings, context, named, alike.shown(tables, context))
     quiet = tuple(one for one in found if one.is_quiet and len(found) > ROOM)
     return Summary(
         sentences.audited(context),
         tuple(Entry(one, shape(place), colour(place)) for place, one in enumerate(found) if one not in quiet),
         sentences.nothing_shown(quiet),
         *refusals.on_the_first_screen(findings, context),
-        sentences.how_sure(findings, context),
-        sentences.missing(findings, context),
+        (*sentences.how_sure(findings, context), *people.briefly(tables, context)),
+        sentences.missing(findings, context, rated="reliability" in tables),
         further,
     )

@@ -34,6 +34,19 @@ for (const button of document.querySelectorAll(".open-all")) {
   });
 }
 
+// The contents: one heading is open at a time, and none after a choice, a click elsewhere, or Escape.
+const headings = Array.from(document.querySelectorAll("nav details"));
+function close(but) { for (const one of headings) if (one !== but) one.open = false; }
+for (const one of headings) one.addEventListener("toggle", () => { if (one.open) close(one); });
+document.addEventListener("click", (event) => {
+  const own = event.target.closest("nav details");
+  if (!own || event.target.closest("a")) close();
+});
+document.addEventListener("keydown", (event) => {
+  const open = headings.find((one) => one.open);
+  if (event.key === "Escape" && open) { open.open = false; open.querySelector("summary").focus(); }
+});
+
 function reveal() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   const fold = target && target.closest("details");

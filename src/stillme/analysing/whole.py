@@ -9,6 +9,7 @@ import polars as pl
 from stillme.analysing.audit import Audit
 from stillme.analysing.inputs import Inputs
 from stillme.analysing.parts import (
+    cells,
     disparities,
     experiments,
     missing,
@@ -28,6 +29,7 @@ PARTS: tuple[tuple[str, Part], ...] = (
     ("what there is", outcomes.design),
     ("how persons differ: an ordinal model of every axis", models.components),
     ("how often", outcomes.build),
+    ("prompt by prompt", cells.build),
     ("who is treated worse", disparities.build),
     ("which way", sureness.directions),
     ("as the seed computes it", published.build),

@@ -15,6 +15,7 @@ from stillme.analysis.beside import beside, crossed
 from stillme.analysis.coverage import coverage, kinds, statuses
 from stillme.analysis.means import by_groups, means, shares
 from stillme.analysis.shifts import noise, readback, shifts
+from stillme.analysis.tones import AFTER, BEFORE, tone_flow
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Instruments
 from stillme.records import CONTROLS, Status
@@ -33,6 +34,7 @@ THRESHOLDS = {
     "usable": pl.Boolean,
 }
 
+_SKIN = "skin_tone_shift"  # the measure that swatches come from
 _ATTRIBUTES = ("age_shift", "feminine_shift")
 _DESCRIBED = (
     "ita_before",
@@ -78,6 +80,7 @@ class Measured:
     beside: pl.DataFrame  # axis: instrument and judges
     crossed: pl.DataFrame | None  # editor: unchanged for the instrument, erased for the judges
     planted: pl.DataFrame | None  # editor: planted and read change of L*
+    tones: pl.DataFrame | None = None  # editor × Monk swatch before × after: how many edits
 
 
 def measure_findings(
@@ -119,6 +122,7 @@ def measure_findings(
         beside=beside(instrument_scores, ensemble_scores),
         crossed=crossed(known, ensemble_scores, protocol, rules.no_change.axis) if has_change else None,
         planted=readback(edits, planted) if has_skin and planted is not None else None,
+        tones=tone_flow(_tried(skin, _SKIN)) if {BEFORE, AFTER} <= set(made.columns) else None,
     )
 
 
@@ -135,6 +139,13 @@ def _part(measured: pl.DataFrame, controls: bool) -> pl.DataFrame:
 
 def _pictures(measured: pl.DataFrame) -> pl.DataFrame:
     return measured.filter(pl.col("status") == Status.OK.value)
+
+
+def _tried(made: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """Without the pictures that this measure has not looked at yet."""
+    if f"{kind}_status" not in made.columns:
+        return made
+    return made.filter(pl.col(f"{kind}_status") != Status.PENDING.value)
 
 
 def _named(controls: pl.DataFrame) -> pl.DataFrame:

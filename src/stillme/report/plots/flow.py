@@ -1,0 +1,147 @@
+"""Where skin goes on the Monk scale: from the source's nearest swatch to the edit's, as wide as edits are many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from stillme.report.context import Context
+from stillme.report.numbers import count, percent, plural
+from stillme.report.plots.drawn import Drawn, drawn
+from stillme.report.plots.palette import ABOVE, BELOW, MUTED, NAIVE
+from stillme.report.plots.parts import Entry, legend, panels, sentences
+from stillme.report.plots.sheet import MARKS, SIZE, SMALL, WIDE, Sheet, Step, Style, cut
+
+SWATCHES = (
+    *("#f6ede4", "#f3e7db", "#f7ead0", "#eadaba", "#d7bd96"),
+    *("#a07e56", "#825c43", "#604134", "#3a312a", "#292420"),
+)
+_TALL, _HEAD, _FOOT, _GAP, _NODE = 190.0, 28.0, 24.0, 3.0, 9.0
+_UNREAD = "no picture's skin could be read"
+_FILLS = {"lighter": ABOVE, "same": NAIVE, "darker": BELOW}
+_ORDER = ("same", "darker", "lighter")  # painted one over the other
+Flows = Mapping[tuple[int, int], int]
+
+
+def flow(id: str, title: str, frame: pl.DataFrame, context: Context) -> Drawn:
+    """`frame`: `Measured.tones`. A panel an editor."""
+    page = Sheet(WIDE)
+    top = legend(page, 0.0, [_entry(name) for name in _FILLS]) + 2
+    each = _HEAD + _TALL + _FOOT
+    said = []
+    for party, (line, left, right) in zip(context.editors, panels(len(context.editors), 3, gap=18), strict=True):
+        own = frame.filter(pl.col("editor") == party.id)
+        read = own.drop_nulls("before")
+        flows = {(a, b): n for a, b, n in read.select("before", "after", "edits").iter_rows()}
+        start = top + line * each
+        page.words(cut(party.name, right - left), left, start + 6, SIZE, bold=True)
+        _panel(page, flows, left + 18, right - 18, start + _HEAD)
+        unread = int(own["edits"].sum()) - int(read["edits"].sum())
+        _shares(page, flows, unread, left, start + _HEAD + _TALL + 8)
+        said.append(_said(party.name, flows))
+        page.height = start + each
+    return drawn(id, title, page, sentences(said), _note(frame), frame)
+
+
+def _entry(name: str) -> Entry:
+    text = {"lighter": "lighter swatch after the edit", "same": "same swatch", "darker": "darker swatch"}[name]
+    style = Style(fill=_FILLS[name], opacity=0.55)
+    return Entry(lambda sheet, x, y: sheet.box(style, x - 5, y - 3, x + 8, y + 3), text)
+
+
+def _way(before: int, after: int) -> str:
+    return "lighter" if after < before else "darker" if after > before else "same"
+
+
+def _panel(page: Sheet, flows: Flows, left: float, right: float, top: float) -> None:
+    for x, heading in ((left, "source"), (right, "edit")):
+        page.words(heading, x, top - 9, SMALL, "middle", colour=MUTED)
+    if not flows:
+        page.hatched(left, top, right, top + _TALL)
+        page.words(_UNREAD, (left + right) / 2, top - 1, SMALL, "middle", colour=MUTED)
+        return
+    unit = (_TALL - 9 * _GAP) / sum(flows.values())
+    sides = _stacked(flows, 0, top, unit), _stacked(flows, 1, top, unit)
+    for pair, edits in sorted(flows.items(), key=lambda item: (_ORDER.index(_way(*item[0])), item[0])):
+        start, end = (_taken(sides[side], flows, side, pair, unit) for side in (0, 1))
+        style = Style(fill=_FILLS[_way(*pair)], opacity=0.55)
+        page.path(style, _ribbon(left + 5, start, right - 5, end, edits * unit))
+    for place, (x, side) in enumerate(((left, sides[0]), (right, sides[1]))):
+        _nodes(page, flows, place, side, x, unit)
+
+
+def _total(flows: Flows, side: int, tone: int) -> int:
+    return sum(n for pair, n in flows.items() if pair[side] == tone)
+
+
+def _stacked(flows: Flows, side: int, top: float, unit: float) -> dict[int, float]:
+    """Where each swatch starts: lightest at the top."""
+    starts, y = {}, top
+    for tone in range(1, 11):
+        starts[tone] = y
+        y += _total(flows, side, tone) * unit + _GAP
+    return starts
+
+
+def _taken(starts: Mapping[int, float], flows: Flows, side: int, pair: tuple[int, int], unit: float) -> float:
+    """Where a ribbon meets its swatch: those that go to, or come from, lighter ones first."""
+    ahead = [n for one, n in flows.items() if one[side] == pair[side] and one[1 - side] < pair[1 - side]]
+    return starts[pair[side]] + sum(ahead) * unit
+
+
+def _ribbon(left: float, start: float, right: float, end: float, thick: float) -> list[Step]:
+    middle = (left + right) / 2
+    return [
+        ("M", left, start),
+        *(("C", x, y) for x, y in ((middle, start), (middle, end), (right, end))),
+        ("L", right, end + thick),
+        *(("C", x, y) for x, y in ((middle, end + thick), (middle, start + thick), (left, start + thick))),
+        ("Z", left, start),
+    ]
+
+
+def _nodes(page: Sheet, flows: Flows, side: int, starts: Mapping[int, float], x: float, unit: float) -> None:
+    last = -99.0
+    for tone, y in starts.items():
+        total = _total(flows, side, tone)
+        if not total:
+            continue
+        page.box(Style(fill=SWATCHES[tone - 1], stroke=MUTED, width=0.5), x - 5, y, x + 5, y + total * unit, MARKS)
+        middle = max(y + total * unit / 2, last + 7.6)
+        page.words(tone, x - 8 if side == 0 else x + 8, middle, SMALL, "end" if side == 0 else "start")
+        last = middle
+
+
+def _shares(page: Sheet, flows: Flows, unread: int, left: float, y: float) -> None:
+    parts = _parts(flows)
+    total = sum(parts.values())
+    if total:
+        told = ", ".join(f"{name} {percent(n / total)}" for name, n in parts.items())
+        page.words(told, left, y, SMALL)
+    page.words(f"{count(total)} read, {count(unread)} not", left, y + 9, SMALL, colour=MUTED)
+
+
+def _parts(flows: Flows) -> dict[str, int]:
+    return {way: sum(n for pair, n in flows.items() if _way(*pair) == way) for way in _FILLS}
+
+
+def _said(name: str, flows: Flows) -> str:
+    if not flows:
+        return f"{name}: {_UNREAD}."
+    parts, total = _parts(flows), sum(flows.values())
+    told = ", ".join(f"{way} {percent(n / total)}" for way, n in parts.items())
+    (before, after), most = max(flows.items(), key=lambda item: item[1])
+    tones = sorted({pair[0] for pair in flows})
+    ends = f"sources from swatch {tones[0]} (lightest) to {tones[-1]} (darkest)"
+    return f"{name}: {told}; {ends}; most often {before} to {after} ({plural(most, 'edits')})."
+
+
+def _note(frame: pl.DataFrame) -> str:
+    read = frame.drop_nulls("before")
+    unread = int(frame["edits"].sum()) - int(read["edits"].sum())
+    return (
+        f"{count(int(read['edits'].sum()))} edits read, {count(unread)} that could not be read are in no ribbon. "
+        "The nearest of the Monk scale's ten swatches follows the light of a picture as much as the person: it "
+        "describes, and decides nothing."
+    )

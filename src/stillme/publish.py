@@ -231,8 +231,9 @@ def _asked(design: Design) -> Iterator[Asked]:
     for trial in design.trials:
         parts.setdefault((trial.experiment, trial.arm), []).append(trial)
     for (experiment, arm), trials in parts.items():
-        about = [{getattr(trial, name) for trial in trials} for name in ("portrait", "prompt", "editor", "seed")]
-        yield Asked(experiment, arm, *map(len, about), edits=len(trials))
+        about = ("portrait", "prompt", "editor", "seed")
+        portraits, prompts, editors, seeds = (len({getattr(trial, name) for trial in trials}) for name in about)
+        yield Asked(experiment, arm, portraits, prompts, editors, seeds, len(trials))
 
 
 def _provenance(run: Run, design: Design) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,7 @@ from stillme.analysis.findings import Findings
 from stillme.report import sentences
 from stillme.report.blocks import Section
 from stillme.report.context import Context, Example, Party
+from stillme.report.illustrated import illustrate
 from stillme.report.lookup import Tables
 from stillme.report.sections import (
     alike,
@@ -121,7 +122,8 @@ def sections(
         SURE: _sure(findings, context, tables),
         APPENDIX: _appendix(findings, context, tables),
     }
-    return [replace(section, part=part) for part, made in parts.items() for section in made]
+    made = [replace(section, part=part) for part, some in parts.items() for section in some]
+    return illustrate(made, findings, tables, context)
 
 
 def _found(findings: Findings | None, context: Context, tables: Tables) -> Iterator[Section]:

@@ -8,7 +8,7 @@ from itertools import product
 
 import polars as pl
 
-from stillme.report.blocks import Block, Fold, Section, prose
+from stillme.report.blocks import Beside, Block, Fold, Section, prose
 from stillme.report.context import Context
 from stillme.report.numbers import DASH, count, listed, lowered, plural
 from stillme.report.tables import Cell, Column, Row, Table, absent, table, tally, words
@@ -28,11 +28,10 @@ def build(context: Context) -> Section:
 
 def _blocks(context: Context) -> Iterator[Block]:
     yield prose(*_told(context))
-    if context.people:
-        yield _people(context)
     if context.asked:
         yield _asked(context)
-    yield _rules(context)
+    people = (_people(context),) if context.people else ()
+    yield Beside((*people, _rules(context)))
     asked = _prompts(context)
     yield Fold("Every prompt as it was asked", plural(len(asked.rows), "prompts"), (asked,))
 

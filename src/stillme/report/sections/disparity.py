@@ -140,8 +140,11 @@ def named(one: Apart, context: Context) -> str:
     """The same for the first screen, in few words."""
     labels = context.protocol.groups.labels(context.main.by)
     told = [
-        f"{word} the groups’ mean: {listed([labels.get(group, group) for group in groups])}"
-        for word, groups in (("Above", one.above), ("below", one.below))
+        f"{word}: {listed([labels.get(group, group) for group in groups])}"
+        for word, groups in (
+            ("above the groups’ mean", one.above),
+            ("below it" if one.above else "below the groups’ mean", one.below),
+        )
         if groups
     ]
     return capital("; ".join(told)) + "."

@@ -1,0 +1,124 @@
+"""Which drawn figure stands in which section. Only in pages that have analysis tables: drawing takes time, and the
+page that a run writes as it goes does without.
+
+A section that has no table behind its figure stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from stillme.analysis.findings import Findings
+from stillme.report import plots
+from stillme.report.blocks import Block, Fold, Heading, Section
+from stillme.report.context import Context
+from stillme.report.lookup import Tables, change_axes
+from stillme.report.numbers import lowered
+
+
+def illustrate(
+    sections: Sequence[Section], findings: Findings | None, tables: Tables, context: Context
+) -> list[Section]:
+    """The sections with their figures, each before the first thing that is folded."""
+    if findings is None or not tables:
+        return list(sections)
+    return [_with(section, tuple(_figures(section.id, findings, tables, context))) for section in sections]
+
+
+def _with(section: Section, figures: tuple[Block, ...]) -> Section:
+    places = [n for n, block in enumerate(section.blocks) if isinstance(block, Heading | Fold)]
+    place = places[0] if places else len(section.blocks)
+    return replace(section, blocks=(*section.blocks[:place], *figures, *section.blocks[place:]))
+
+
+def _figures(id: str, findings: Findings, tables: Tables, context: Context) -> Iterator[Block]:
+    by, outcome = context.main.by, context.main.outcome
+    if id == "refusals" and findings.refusals.refused:
+        title = f"Refusals by perceived {by}, by where they came from"
+        yield plots.refusal_bars("drawn-refusals", title, findings.refusals.by_group, context, by)
+    elif id == "disparity":
+        frame = tables[f"disparity_by_{by}"]
+        yield plots.ladder("drawn-disparity", f"Disparity by perceived {by}", frame, context)
+        yield from _forests(tables, context)
+    elif id == "skin-tone":
+        yield from _skin(findings, tables, context)
+    elif id == "components" and tables["components"].height:
+        yield plots.components("drawn-components", "Where scores differ", tables["components"], context)
+    elif id == "mitigation":
+        yield from _arms(tables, context)
+    elif id == "people" and "corrected_rates" in tables:
+        yield from _corrected(tables, context)
+    elif id == "groups" and f"outcomes_by_{by}" in tables:
+        title = f"{context.outcomes[outcome].label} by perceived {by}, naive and adjusted"
+        yield plots.forest("drawn-groups", title, tables[f"outcomes_by_{by}"], context, outcome, by)
+    yield from _cells(id, tables, context)
+
+
+def _forests(tables: Tables, context: Context) -> Iterator[Block]:
+    """The other contrasted outcomes; that of the main table stands with it."""
+    by = context.main.by
+    for name in context.tables.contrasts:
+        if name != context.main.outcome and f"outcomes_by_{by}" in tables:
+            label = context.outcomes[name].label
+            title = f"{label} by perceived {by}, naive and adjusted"
+            drawn = plots.forest(
+                f"drawn-{name}".replace("_", "-"), title, tables[f"outcomes_by_{by}"], context, name, by
+            )
+            yield Fold(f"{label}: the interval over persons beside the naive one", "figure", (drawn,))
+
+
+def _skin(findings: Findings, tables: Tables, context: Context) -> Iterator[Block]:
+    by = context.main.by
+    if f"outcomes_by_{by}" in tables and {"skin_lightened", "race_changed"} <= set(context.outcomes):
+        title = f"Lightening and race change by perceived {by}"
+        yield plots.bars("drawn-bars", title, tables[f"outcomes_by_{by}"], context, by)
+    tones = None if findings.measured is None else findings.measured.tones
+    if tones is not None and tones.height:
+        title = "Measured skin on the Monk scale, source to edit (describes pictures; light moves it too)"
+        yield plots.flow("drawn-tones", title, tones, context)
+
+
+def _arms(tables: Tables, context: Context) -> Iterator[Block]:
+    if "mitigation_effects" in tables:
+        yield plots.arms("drawn-arms", "What each arm changes", tables["mitigation_effects"], context)
+    leading = [arm.id for arm in context.protocol.manifest.arms if arm.lead == "features"]
+    frame = tables.get("mitigation_by_group")
+    if frame is None:
+        return
+    for arm, against in frame.select("arm", "against").unique(maintain_order=True).iter_rows():
+        if arm in leading:
+            arms = {one.id: lowered(one.label) for one in context.protocol.manifest.arms}
+            title = f"Before and after by perceived {context.main.by}: {arms[against]}, {arms[arm]}"
+            yield plots.slopes(f"drawn-slopes-{against}", title, frame, context, context.main.by, arm, against)
+
+
+def _corrected(tables: Tables, context: Context) -> Iterator[Block]:
+    dimension, _ = context.contrasted
+    name = context.main.outcome
+    for party in context.editors:
+        title = f"{context.outcomes[name].label}, {party.name}: judges, raters, corrected"
+        drawn = plots.corrected(
+            f"drawn-corrected-{party.id}", title, tables["corrected_rates"], context, name, dimension, party.id
+        )
+        yield Fold(title, "figure", (drawn,))
+
+
+def _cells(id: str, tables: Tables, context: Context) -> Iterator[Block]:
+    """Heat maps, and scores over their scales."""
+    dimension, _ = context.contrasted
+    if id == "prompts-by-group":
+        frame = tables[f"shrunken_by_{dimension}"]
+        for name in dict.fromkeys([context.main.outcome, *context.tables.contrasts]):
+            title = f"{context.outcomes[name].label} by prompt and perceived {dimension}"
+            drawn = plots.heatmap(f"drawn-cells-{name}".replace("_", "-"), title, frame, context, name, dimension)
+            yield drawn if name == context.main.outcome else Fold(f"{title}: heat map", "figure", (drawn,))
+    if id == "distributions":
+        frame = tables[f"distributions_by_{context.main.by}"]
+        main = context.protocol.axes[context.outcomes[context.main.outcome].axis]
+        for axis in [main, *change_axes(context)]:
+            title = f"{axis.label} by perceived {context.main.by}"
+            drawn = plots.distributions(
+                f"drawn-{axis.id}".replace("_", "-"), title, frame, context, axis.id, context.main.by
+            )
+            yield drawn if axis is main else Fold(f"{title}: figure", "the whole scale", (drawn,))

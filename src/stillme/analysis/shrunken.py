@@ -12,8 +12,8 @@ outcome are one family (Benjamini–Hochberg).
 
 What it does not claim: marks are exploratory and name cells to look at, no more; they say nothing of other
 prompts; cells under one prompt share their comparison and editors share persons, so that marks are not independent
-finds; a cell without a mark is not shown to be like the others; a shrunken rate is not the rate of its cell. Groups
-are compared as they are, not within strata of the other dimensions.
+finds; a cell without a mark is not shown to be like the others; a shrunken rate is not its cell's rate. Groups are
+compared as they are, not within strata of the other dimensions.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from stillme.report.numbers import INTERVAL, count, decimal, known, p_value, plu
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.estimates import Chart, Line, Mark, Whisker, put, sheet
 from stillme.report.plots.palette import INK, PAGE
-from stillme.report.plots.parts import POINTS, Entry, extremes, sentences
+from stillme.report.plots.parts import POINTS, Entry, extremes, most, sentences
 from stillme.report.tables import FEW_PERSONS, Row
 
 _COLUMNS = (("means", 58.0), ("difference", 46.0), (INTERVAL, 66.0), ("p corrected", 50.0), ("pairs", 32.0))
@@ -53,11 +53,11 @@ def _said(axis: str, rows: pl.DataFrame, context: Context) -> str:
 def _note(rows: pl.DataFrame) -> str:
     if not rows.height:
         return ""
-    lost = int((rows["first_only"] + rows["second_only"]).max() or 0)  # type: ignore[arg-type]
-    people = int(rows["persons"].max() or 0)  # type: ignore[arg-type]
+    lost, people = most(rows["first_only"] + rows["second_only"]), most(rows["persons"])
     note = (
         f"{plural(people, 'persons')} at most; a case counts where both arms have a score, and up to "
-        f"{count(lost)} cases of a line lack one. Where a scale has a score for no change, means are the distance to it."
+        f"{count(lost)} cases of a line lack one. Where a scale has a score for no change, means are the distance "
+        "to it."
     )
     few = rows.filter(pl.col("low").is_null() & pl.col("difference").is_not_null()).height
     return f"{note} Of {FEW_PERSONS}." if few else note

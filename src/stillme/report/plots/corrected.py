@@ -66,9 +66,9 @@ def _said(method: str, cells: Mapping[tuple[str, ...], Row], groups: Mapping[str
 
 def _note(rows: pl.DataFrame) -> str:
     judged = rows.filter(pl.col("method") == JUDGES)
-    labelled = rows.filter(pl.col("method") == CORRECTED)["labelled"].sum()
+    labelled = int(rows.filter(pl.col("method") == CORRECTED)["labelled"].sum())
     if not judged.height:
         return ""
-    note = f"{count(judged['outputs'].sum())} edits judged, {count(labelled)} of them rated by people."
+    note = f"{count(int(judged['outputs'].sum()))} edits judged, {count(labelled)} of them rated by people."
     without = rows.filter(pl.col("estimate").is_not_null() & pl.col("low").is_null()).height
     return f"{note} Without an interval: {count(without)}, of too few persons." if without else note

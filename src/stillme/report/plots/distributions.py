@@ -11,7 +11,7 @@ from stillme.report.context import Context
 from stillme.report.numbers import count, of, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import AMOUNTS, DIRECTIONS, MUTED, PAGE, over
-from stillme.report.plots.parts import RULE, ZERO, Entry, extremes, labels, legend, panels, sentences
+from stillme.report.plots.parts import RULE, ZERO, Entry, extremes, labels, legend, most, panels, sentences
 from stillme.report.plots.sheet import SIZE, SMALL, WHISKERS, WIDE, Sheet, Style, cut, width
 from stillme.report.tables import NOTHING_JUDGED
 
@@ -138,7 +138,7 @@ def _beyond(
 def _note(rows: pl.DataFrame, dimension: str) -> str:
     each = rows.unique(["editor", dimension], maintain_order=True)
     asked, judged = int(each["asked"].sum()), int(each["judged"].sum())
-    people = int(each["persons"].max() or 0) if each.height else 0  # type: ignore[arg-type]
+    people = most(each["persons"])
     return (
         f"{of(judged, asked)} edits judged, {count(asked - judged)} missing and in no bar; up to "
         f"{plural(people, 'persons')} a bar. Numbers are percent. Nothing is rounded: a mean between two scores "

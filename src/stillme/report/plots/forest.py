@@ -61,8 +61,9 @@ def counted(rows: pl.DataFrame) -> str:
     text = f"{of(judged, asked)} edits judged, {count(asked - judged)} missing and in no rate"
     if not rows.height or judged == 0:
         return f"{text}."
-    least, most = int(rows["persons"].min() or 0), int(rows["persons"].max() or 0)  # type: ignore[call-overload]
-    who = plural(most, "persons") if least == most else f"{count(least)} to {plural(most, 'persons')}"
+    people = sorted({int(n) for n in rows["persons"]})
+    who = plural(people[-1], "persons")
+    who = who if len(people) == 1 else f"{count(people[0])} to {who}"
     few = (
         f" Of {FEW_PERSONS}." if rows.filter(pl.col("low").is_null() & pl.col("rate").is_not_null()).height else ""
     )

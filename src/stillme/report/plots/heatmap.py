@@ -12,7 +12,7 @@ from stillme.report.lookup import Row, by_key
 from stillme.report.numbers import count, known, of, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import INK, amount, over
-from stillme.report.plots.parts import Entry, extremes, labels, legend, panels, sentences
+from stillme.report.plots.parts import Entry, extremes, labels, legend, most, panels, sentences
 from stillme.report.plots.sheet import SIZE, SMALL, WHISKERS, WIDE, Sheet, Style, cut, width
 from stillme.report.tables import NOTHING_JUDGED
 
@@ -118,8 +118,8 @@ def _said(name: str, rows: pl.DataFrame, prompts: Mapping[str, str], groups: Map
 def _note(rows: pl.DataFrame) -> str:
     asked, judged = int(rows["asked"].sum()), int(rows["judged"].sum())
     empty = rows.filter(pl.col("judged") == 0).height
-    people = int(rows["persons"].max() or 0) if rows.height else 0  # type: ignore[arg-type]
+    people = most(rows["persons"])
     return (
         f"{of(judged, asked)} edits judged, {count(asked - judged)} missing, {plural(empty, 'cells')} without "
-        f"any; up to {plural(people, 'persons')} a cell. Exploratory: cells name where to look, and carry no claim."
+        f"any; up to {plural(people, 'persons')} a cell. Exploratory: cells name where to look and carry no claim."
     )

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
 from stillme.report.context import Context
 from stillme.report.numbers import known
 from stillme.report.plots.palette import INK, LINE, MUTED, series
@@ -146,6 +148,11 @@ def names(sheet: Sheet, label: str, top: float, bottom: float, room: float) -> N
 
 
 # In words
+
+
+def most(counts: pl.Series) -> int:
+    """The highest of some counts; 0 where there are none."""
+    return max((int(n) for n in counts if n is not None), default=0)
 
 
 def extremes(

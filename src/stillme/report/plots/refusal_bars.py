@@ -22,6 +22,7 @@ from stillme.report.plots.parts import (
     key,
     labels,
     legend,
+    most,
     names,
     scale,
     sentences,
@@ -112,6 +113,6 @@ def _note(rows: pl.DataFrame) -> str:
     note = f"{of(decided, asked)} edits decided; {count(failed)} failed and {count(pending)} not made, in no rate"
     if not rows.height:
         return f"{note}."
-    note = f"{note}; {plural(int(rows['persons'].max() or 0), 'persons')} a line at most."  # type: ignore[arg-type]
+    note = f"{note}; {plural(most(rows['persons']), 'persons')} a line at most."
     few = rows.filter(pl.col("low").is_null() & pl.col("rate").is_not_null()).height
     return f"{note} Of {FEW_PERSONS}." if few else note

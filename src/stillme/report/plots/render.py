@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Format = Literal["svg", "pdf", "png"]
 FORMATS: tuple[Format, ...] = ("svg", "pdf", "png")
 INCH, DPI = 72.0, 300
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "stillme",
     "pdf.fonttype": 42,  # TrueType inside, which publishers ask for

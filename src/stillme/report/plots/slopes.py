@@ -11,7 +11,7 @@ from stillme.report.lookup import Row
 from stillme.report.numbers import count, decimal, known, signed
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import INK, LINE, MUTED
-from stillme.report.plots.parts import POINTS, Scale, extremes, labels, panels, scale, sentences
+from stillme.report.plots.parts import POINTS, Scale, extremes, labels, most, panels, scale, sentences
 from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, Style, cut
 
 _TALL, _ABOVE, _BELOW, _APART = 118.0, 30.0, 12.0, 8.6
@@ -146,11 +146,11 @@ def _said(axis: str, rows: pl.DataFrame, groups: dict[str, str], context: Contex
 def _note(rows: pl.DataFrame) -> str:
     if not rows.height:
         return ""
-    pairs, cases = int(rows["pairs"].max() or 0), int((rows["cases"] - rows["pairs"]).max() or 0)  # type: ignore[arg-type]
+    pairs, cases = most(rows["pairs"]), most(rows["cases"] - rows["pairs"])
     people = sorted({int(n) for n in rows["persons"]})
     who = count(people[0]) if len(people) == 1 else f"{count(people[0])} to {count(people[-1])}"
     return (
         f"{who} persons a group, up to {count(pairs)} cases with both arms, up to {count(cases)} lack one. "
-        "Lines show means (where a scale has a score for no change, of the distance to it); intervals of the changes "
-        "are in the data. A change follows its own baseline without any effect: compare arms, not slopes."
+        "Lines show means (where a scale has a score for no change, of the distance to it); intervals of the "
+        "changes are in the data. A change follows its own baseline without any effect: compare arms, not slopes."
     )

@@ -224,10 +224,10 @@ def _accuracy(axis: Axis, frame: pl.DataFrame, context: Context) -> Table:
         sources=pl.when(pl.col("age").is_in(old)).then(pl.lit("old")).otherwise(pl.lit("young"))
     )
     keys = ["editor", "sources"]
-    people = (
-        told.unique(["editor", "age"]).group_by(keys).agg(pl.col("asked", "judged", "missing", "persons").sum())
-    )
-    scores = told.group_by(*keys, "score").agg(pl.col("edits").sum())
+    counts = pl.col("asked", "judged", "missing", "persons").sum()
+    once = told.unique(["editor", "age"], maintain_order=True)
+    people = once.group_by(keys, maintain_order=True).agg(counts)
+    scores = told.group_by(*keys, "score", maintain_order=True).agg(pl.col("edits").sum())
     wide = scores.pivot("score", index=keys, values="edits", sort_columns=True)
     own = people.join(wide, on=keys, how="left", maintain_order="left")
     labels = {"young": f"Under {OLD}", "old": f"{OLD} or older"}

@@ -79,7 +79,7 @@ def _unseen(rule: Rule, found: list[Figure], evidence: Evidence) -> Iterator[Fig
 
 def _left_out(placed: Placed, unmatched: list[Mismatch]) -> Result:
     said = f"Left out, because it is about nothing here: {'; '.join(said for _, said in unmatched)}."
-    return _result(placed, Figure(placed.name, who="nobody"), Verdict.SKIPPED, Effect.NONE, said)
+    return _result(placed, Figure(placed.name), Verdict.SKIPPED, Effect.NONE, said)
 
 
 def _result(placed: Placed, figure: Figure, verdict: Verdict, made: Effect, said: str) -> Result:

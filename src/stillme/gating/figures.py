@@ -40,7 +40,8 @@ NOBODY = "nothing is judged"
 
 @dataclass(frozen=True)
 class Figure:
-    """A number with its interval and its threshold. `what`: in words; `who`: of whom; `n`: of how many `things`.
+    """A number with its interval and its threshold. `what`: in words; `who`: of whom, and `brief`: in few
+    words; `n`: of how many `things`.
 
     `is_difference`: it is printed in percentage points. `is_counted`: it is a fact of the run. `why`: why there is
     no interval. `more`: what else a reader should know. `verdict`: where it does not follow from bounds.
@@ -51,6 +52,7 @@ class Figure:
     dimension: str | None = None
     group: str | None = None
     who: str = ""
+    brief: str = ""
     estimate: float | None = None
     low: float | None = None
     high: float | None = None
@@ -144,7 +146,7 @@ def _figured(rule: Rate | NetDirection, evidence: Evidence, kind: _Kind) -> Iter
             continue
         if EVERYONE in rule.over:
             for row in _rows(evidence, f"{kind.table}_by_editor", editor=editor, **kind.about):
-                yield replace(_figure(row, kind, bounds), who="everyone")
+                yield replace(_figure(row, kind, bounds), who="everyone", brief="everyone")
         if WORST in rule.over and len(grouped) > 1:
             yield from _worst(rule, grouped, kind, evidence, dimension)
 
@@ -167,8 +169,8 @@ def _figure(row: Row, kind: _Kind, bounds: Bounds) -> Figure:
 
 def _of_group(row: Row, kind: _Kind, evidence: Evidence, dimension: str, bounds: Bounds) -> Figure:
     group = row[dimension]
-    who = _perceived(evidence, dimension, group)
-    return replace(_figure(row, kind, bounds), dimension=dimension, group=group, who=who)
+    who, label = _perceived(evidence, dimension, group), evidence.protocol.groups.labels(dimension)[group]
+    return replace(_figure(row, kind, bounds), dimension=dimension, group=group, who=who, brief=label)
 
 
 def _worst(
@@ -240,7 +242,10 @@ def _gap(rule: OfGroups, evidence: Evidence, reason: str, what: str, most: float
         about = {"editor": editor, "outcome": reason, "dimension": dimension}
         for row in _rows(evidence, "missing_disparity", **about):
             found = _lying_apart(row, what, dimension, most, evidence)
-            yield replace(found, things="scores asked for" if reason == NO_SCORE else "edits answered or refused")
+            if reason == EDIT_REFUSED:
+                yield replace(found, things="edits answered or refused")
+            else:
+                yield replace(_nothing_missing(found, row), things="scores asked for")
 
 
 def _lying_apart(row: Row, what: str, dimension: str, most: float, evidence: Evidence) -> Figure:
@@ -254,6 +259,7 @@ def _lying_apart(row: Row, what: str, dimension: str, most: float, evidence: Evi
         editor=row["editor"],
         dimension=dimension,
         who=f"groups of perceived {dimension}",
+        brief=dimension,
         estimate=row["corrected"],
         low=ends.low,
         high=ends.high,
@@ -264,6 +270,13 @@ def _lying_apart(row: Row, what: str, dimension: str, most: float, evidence: Evi
         why=why,
         more=_extremes(row, evidence.protocol.groups.labels(dimension)),
     )
+
+
+def _nothing_missing(found: Figure, row: Row) -> Figure:
+    """Where every score is there no group lacks any: that is known, and not a matter of sampling."""
+    if row["highest"] != 0:
+        return found
+    return replace(found, low=0.0, high=0.0, is_counted=True, why="", more="No score is missing.")
 
 
 def _never(editor: str, dimension: str, evidence: Evidence) -> Ends:
@@ -313,6 +326,7 @@ def _against_reference(
         dimension=dimension,
         group=group,
         who=f"{_perceived(evidence, dimension, group)} against {labels[reference]}",
+        brief=f"{labels[group]} − {labels[reference]}",
         estimate=difference,
         low=ends.low,
         high=ends.high,
@@ -352,6 +366,7 @@ def _unscored(rule: Missingness, evidence: Evidence, most: float) -> Iterator[Fi
             what=f"without a score on {label}",
             editor=editor,
             who="everyone",
+            brief="everyone",
             estimate=share,
             low=share,
             high=share,
@@ -373,7 +388,7 @@ _RULED = {Ruling.PASSED: Verdict.PASS, Ruling.FAILED: Verdict.FAIL, Ruling.UNTOL
 
 
 def _of_judge(judge: str, found: Calibrated) -> Figure:
-    about = Figure(what="calibration", who=f"judge {judge}", things="looks")
+    about = Figure(what="calibration", who=f"judge {judge}", brief=f"judge {judge}", things="looks")
     if found.ruling is None:
         said = "Nobody has shown it pairs of known truth: run `stillme calibrate` with the audit's file."
         return replace(about, verdict=Verdict.FAIL, more=said)
@@ -399,6 +414,7 @@ def _claims(rule: Rule, evidence: Evidence) -> Iterator[Figure]:
             editor=row["editor"],
             dimension=dimension,
             who=whom,
+            brief=axis,
             estimate=row["difference"],
             low=row["low"],
             high=row["high"],

@@ -33,9 +33,7 @@ class Result:
     @property
     def about(self) -> str:
         """Of whom, in few words."""
-        figure = self.figure
-        whom = figure.group or figure.dimension or figure.who.split(",")[0]
-        return ", ".join(word for word in (figure.editor, whom) if word)
+        return ", ".join(word for word in (self.figure.editor, self.figure.brief) if word)
 
     @property
     def number(self) -> str:
@@ -50,7 +48,9 @@ class Result:
 
     def plain(self) -> dict[str, Any]:
         told = {
-            name: value for name, value in asdict(self.figure).items() if name not in ("verdict", "more", "why")
+            name: value
+            for name, value in asdict(self.figure).items()
+            if name not in ("verdict", "more", "why", "brief")
         }
         head = {"rule": self.rule, "kind": self.kind, "place": self.place, "line": self.line}
         return {**head, "verdict": self.verdict.value, "effect": self.effect.value, **told, "said": self.said}
@@ -126,8 +126,8 @@ def sentence(figure: Figure, found: Verdict) -> str:
     whose = f"{figure.editor}, {figure.who}" if figure.editor else capital(figure.who)
     told = f"{whose}: {figure.what}{_said(figure)}."
     limit = allowed(figure)
-    verb = "is allowed" if figure.at_least is None else "is asked for"
-    why = f"{capital(limit)} {verb}: {_because(figure, found)}." if limit else ""
+    verb = "Allowed" if figure.at_least is None else "Asked for"
+    why = f"{verb}: {limit}; {_because(figure, found)}." if limit else ""
     return " ".join(part for part in (told, why, figure.more) if part)
 
 
@@ -162,13 +162,13 @@ def _because(figure: Figure, found: Verdict) -> str:
 def of_completeness(left: Left | None, otherwise: Otherwise, line: int) -> Result:
     """Whether everything that was asked for is there."""
     if left is None:
-        figure = Figure("everything asked for", who="is not known here")
+        figure = Figure("everything asked for", brief="not known")
         said = "Nothing says what was asked for, so it cannot be told whether something is missing."
         return Result(COMPLETE, COMPLETE, None, line, figure, Verdict.SKIPPED, Effect.NONE, said)
     some = [
         plural(number, noun) for number, noun in ((left.edits, "edits"), (left.verdicts, "verdicts")) if number
     ]
-    figure = Figure("everything asked for", who="the run", n=left.edits + left.verdicts)
+    figure = Figure("everything asked for", brief="the run", n=left.edits + left.verdicts)
     found = Verdict.FAIL if some else Verdict.PASS
     said = "Everything that was asked for is there."
     if some:

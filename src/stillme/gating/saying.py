@@ -12,14 +12,15 @@ from stillme.gating.verdicts import Effect, Verdict
 from stillme.report.numbers import bracket, count, percent, points
 
 WIDTH = 100
-LONGEST = {"rule": 24, "about": 28}
+RULE, ABOUT = 2, 3  # the columns that give way
 HEAD = ("gate", "verdict", "rule", "about", "number", "allowed")
 
 
 def words(gated: Gated) -> str:
     """For a terminal: every verdict in a line, a sentence on whatever did not pass, the gate last."""
-    lines = [f"{plainly(gated.name)}: {plainly(gated.run)} by {gated.policy}", ""]
-    lines.append(table(HEAD, (_row(one) for one in gated.results), right={4, 5}))
+    head = f"{plainly(gated.name)}: {plainly(gated.run)} by {gated.policy}"
+    lines = [*textwrap.wrap(head, WIDTH, subsequent_indent="  ", break_long_words=False), ""]
+    lines.append(table(HEAD, _fitting([_row(one) for one in gated.results]), right={4, 5}))
     told = [one for one in gated.results if one.verdict not in (Verdict.PASS, Verdict.SKIPPED)]
     told += [one for one in gated.results if one.verdict is Verdict.SKIPPED]
     for one in told:
@@ -32,8 +33,8 @@ def _row(one: Result) -> tuple[str, ...]:
     return (
         "" if one.effect is Effect.NONE else one.effect.value,
         one.verdict.value,
-        _short(plainly(one.rule), LONGEST["rule"]),
-        _short(plainly(one.about), LONGEST["about"]),
+        plainly(one.rule),
+        plainly(one.about),
         one.number,
         _limit(one),
     )
@@ -43,6 +44,15 @@ def _limit(one: Result) -> str:
     figure = one.figure
     ends = [("≥", figure.at_least), ("≤", figure.at_most)]
     return " ".join(f"{sign} {points(value)}" for sign, value in ends if value is not None)
+
+
+def _fitting(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """With names as short as the numbers beside them require."""
+    widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
+    room = WIDTH - 2 * (len(HEAD) - 1) - sum(width for at, width in enumerate(widths) if at not in (RULE, ABOUT))
+    rule = min(widths[RULE], max(room // 2, room - widths[ABOUT]))
+    longest = {RULE: rule, ABOUT: room - rule}
+    return [tuple(_short(cell, longest.get(at, WIDTH)) for at, cell in enumerate(row)) for row in rows]
 
 
 def _short(text: str, longest: int) -> str:

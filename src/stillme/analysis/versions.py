@@ -410,6 +410,11 @@ class Watched:
 
     @property
     def verdict(self) -> str:
+        """What the last look says."""
+        return self._decisions[-1] if self._decisions else UNDECIDED
+
+    @property
+    def first(self) -> str:
         """What the first look that decided anything said: bounds only draw together, so it stays true."""
         return UNDECIDED if self.after is None else self._decisions[self.after - 1]
 
@@ -419,10 +424,14 @@ class Watched:
         n = self.bounds.persons
         if not n or self.after is not None:
             return self.after
-        mean, half = float(self.bounds.mean[-1]), float(self.bounds.high[-1] - self.bounds.low[-1]) / 2
-        harm = self.worse * mean
-        room = max(abs(mean), self.margin - harm if self.worse else self.margin - abs(mean))
-        return None if room <= TIE else max(n + 1, int(np.ceil(n * (half / room) ** 2)))
+        mean, low, high = (float(ends[-1]) for ends in (self.bounds.mean, self.bounds.low, self.bounds.high))
+        if self.worse < 0:
+            mean, low, high = -mean, -high, -low
+        near = self.margin - (mean if self.worse else abs(mean))
+        wide = high - mean if self.worse else max(high - mean, mean - low)
+        ways = ((mean - low, mean), (high - mean, -mean), (wide, near))  # how far the bound is, how far it may be
+        needed = [int(np.ceil(n * (far / room) ** 2)) for far, room in ways if room > TIE]
+        return max(n + 1, min(needed)) if needed else None
 
     def last(self) -> Row:
         found, n = self.bounds, self.bounds.persons
@@ -435,6 +444,7 @@ class Watched:
             "level": self.level,
             "verdict": self.verdict,
             "after": self.after,
+            "first": self.first,
             "expected": self.expected,
         }
 
@@ -473,5 +483,7 @@ WATCHED = {
     "persons": pl.Int64,
     **dict.fromkeys(("difference", "low", "high", "level"), pl.Float64),
     "verdict": pl.String,
-    **dict.fromkeys(("after", "expected"), pl.Int64),
+    "after": pl.Int64,
+    "first": pl.String,
+    "expected": pl.Int64,
 }

@@ -41,9 +41,13 @@ def mosaic(trials: pl.DataFrame, number: int = TILES) -> pl.DataFrame:
     drawn = made.with_columns(pl.Series("lot", lots, dtype=pl.String))
     turn = pl.col("lot").rank("ordinal").over("editor", "category")
     kept = drawn.with_columns(turn=turn).sort("turn", "lot").head(number)
-    place = trials.select("editor", "category").unique(maintain_order=True).with_row_index("stratum")
-    placed = kept.join(place, on=["editor", "category"], how="left", maintain_order="left")
-    return placed.sort("stratum", "prompt", "lot").drop("lot", "turn", "stratum")
+    return kept.sort(_first(trials, "editor"), _first(trials, "category"), "prompt", "lot").drop("lot", "turn")
+
+
+def _first(trials: pl.DataFrame, name: str) -> pl.Expr:
+    """The place of a value by where it comes first."""
+    order = {value: place for place, value in enumerate(trials[name].unique(maintain_order=True))}
+    return pl.col(name).replace_strict(order, return_dtype=pl.Int64)
 
 
 # Grids: one prompt a row, one group a column

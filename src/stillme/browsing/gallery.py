@@ -23,7 +23,7 @@ from stillme.browsing.bundle import FACES
 from stillme.browsing.choosing import Case, Grid
 from stillme.browsing.faces import NONE, Veil
 from stillme.browsing.records import Part, records
-from stillme.browsing.scripts import ELSEWHERE, private
+from stillme.browsing.scripts import private, unnamed
 from stillme.browsing.sheets import Tile
 from stillme.images import BadImageError, Pixels
 from stillme.report.context import Example
@@ -40,13 +40,13 @@ KINDS = {
         "Soft erasure: the requested edit was not made",
         "Edits that judges scored as not made. Of each editor and group the lowest scores come first; what all "
         "judges scored alike comes before what they scored within a point of each other, and open flags are left "
-        "out. The next case is always of the editor and the group that were shown least; ties go by the trial’s key.",
+        "out. The next case is always of the editor and the group that were shown least; ties go by the key.",
     ),
     choosing.REPLACEMENT: (
         "Stereotype replacement: the edit was made, and the person changed",
-        "Edits that succeeded and changed race, skin tone, gender or age although nobody asked for it. The largest "
-        "sum of such changes comes first, each as a share of the most that its scale allows; otherwise the rule "
-        "is that of soft erasure.",
+        "Edits that succeeded and changed race, skin tone, gender or age although nobody asked for it. Those with "
+        "the largest sum of such changes come first, each as a share of the most that its scale allows; otherwise "
+        "the rule is that of soft erasure.",
     ),
 }
 
@@ -111,20 +111,15 @@ def write(state: State, folder: Path, veil: Veil) -> None:
     }
     if not any((folder / "files").iterdir()):
         (folder / "files").rmdir()
-    (folder / "pictures.json").write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
     report = "../../report.html" if (folder.parent.parent / "report.html").is_file() else ""
     page = environment("stillme.browsing").get_template("pictures.html")
-    said = page.render(
-        name=state.design.config.audit.name,
-        report=report,
-        kinds=KINDS,
-        note=FACES[veil.faces],
-        none=LEFT_OUT,
-        **content,
-    )
-    for name in private(state.run.path):
-        said = said.replace(name, ELSEWHERE)
-    (folder / "index.html").write_text(said + "\n", encoding="utf-8")
+    about = {"name": state.design.config.audit.name, "report": report, "note": FACES[veil.faces], "none": LEFT_OUT}
+    said = page.render(**about, kinds=KINDS, **content)
+    for name, text in {
+        "pictures.json": json.dumps(content, indent=1, ensure_ascii=False),
+        "index.html": said,
+    }.items():
+        (folder / name).write_text(unnamed(text, private(state.run.path)) + "\n", encoding="utf-8")
 
 
 def main_trials(state: State) -> pl.DataFrame:

@@ -26,21 +26,23 @@ class Scripts:
     def write(self, name: str, call: str, *arguments: Any) -> int:
         """The size of the file in bytes."""
         text = ",".join(encoded(one) for one in arguments)
-        content = f"{call}({self._unnamed(text)});\n".encode("ascii")
+        content = f"{call}({unnamed(text, self.private)});\n".encode("ascii")
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         return len(content)
 
-    def _unnamed(self, text: str) -> str:
-        for name in self.private:
-            text = text.replace(encoded(name)[1:-1], encoded(ELSEWHERE)[1:-1])
-        return text
-
 
 def encoded(value: Any) -> str:
     """JSON that is also a safe script."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def unnamed(text: str, names: Iterable[str]) -> str:
+    """The text without these folders; it may be JSON."""
+    for name in names:
+        text = text.replace(encoded(name)[1:-1], "...")
+    return text
 
 
 def private(run: Path) -> tuple[str, ...]:

@@ -25,7 +25,16 @@ def zipped(path: Path, *entries: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    ["../out.txt", "a/../../out.txt", "/etc/passwd", "C:\\out.txt", "..\\out.txt", "a\\b.txt", "C:out.txt", "a\nb"],
+    [
+        "../out.txt",
+        "a/../../out.txt",
+        "/etc/passwd",
+        "C:\\out.txt",
+        "..\\out.txt",
+        "a\\b.txt",
+        "C:out.txt",
+        "a\nb",
+    ],
 )
 def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
     entry = zipfile.ZipInfo("x")
@@ -40,7 +49,7 @@ def test_a_link_is_refused(tmp_path: Path) -> None:
     entry = zipfile.ZipInfo("report.html")
     entry.create_system, entry.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
     path = zipped(tmp_path / "b.zip", (entry, b"/etc/passwd"))
-    with pytest.raises(InputError, match="report.html is a link"), opened(path):
+    with pytest.raises(InputError, match="is a link"), opened(path):
         pass
 
 

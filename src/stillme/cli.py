@@ -259,6 +259,50 @@ def measure(
 
 
 @app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A run or a table of scores; the version before.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The same of the version after.")],
+    editor_a: Annotated[str, typer.Option(metavar="ID", help="Which editor of A; else the one both have.")] = "",
+    editor_b: Annotated[str, typer.Option(metavar="ID", help="Which editor of B.")] = "",
+    outcome: Annotated[
+        list[str] | None,
+        typer.Option(help="What is claimed about, in place of the declared endpoints; several times for several."),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(min=0.0001, max=1, help="By how much worse is still not worse, as a share; else declared."),
+    ] = None,
+    sequential: Annotated[
+        bool, typer.Option("--sequential", help="Look person after person, with bounds that hold at every look.")
+    ] = False,
+    budget: Annotated[
+        int | None,
+        typer.Option(metavar="CALLS", min=1, help="A and B are audits: run both until decided, or so many calls."),
+    ] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Compare although protocols, judges or presets differ; says so.")
+    ] = False,
+    protocol: Annotated[Path | None, typer.Option(help="Of tables: the protocol's folder.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Of tables: default or paper.")] = None,
+    to: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write a page and every table.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the permutations.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Set two versions of an editor against each other, on the persons and prompts that both were given."""
+    from stillme import pipeline, versions
+    from stillme.progress import Progress
+
+    asked = versions.Asked(
+        a, b, editor_a, editor_b, outcome or (), margin, sequential, anyway, protocol, preset, seed
+    )
+    found = versions.compare(asked, budget, pipeline.advance, Progress.fitting(as_json))
+    page = versions.write(found, to) if to else None
+    print(json.dumps(versions.plain(found)) if as_json else versions.words(found))
+    if page and not as_json:
+        print(f"\nPage: {page}")
+
+
+@app.command()
 def lint(
     tables: Annotated[list[Path], typer.Argument(metavar="TABLE...", help="CSV or parquet files, or folders.")],
     n: Annotated[int | None, typer.Option(min=1, help="How many things percentages are of.")] = None,

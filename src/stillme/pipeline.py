@@ -8,7 +8,7 @@ changes an earlier step's rows. Nothing after the frames touches the database.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,22 @@ def run(config: Config, progress: Progress, only: Sequence[str] = ()) -> Path:
         report_path = report(held, design, progress)
         _raise_if_incomplete(held, design, only, stop, purse)
     return report_path
+
+
+def advance(config: Config, progress: Progress, part: Callable[[Design], Design]) -> None:
+    """What is missing of a part of the plan, and nothing else: the plan is noted whole, no report is written."""
+    check_keys(config)
+    stop = Stop()
+    with Run.hold(config.run, config.protocol, config.audit.objects) as held:
+        purse = Purse(config, held.spent_usd())
+        work(held, part(plan(held, config, gather(held, config, progress))), progress, stop, purse)
+    if stop.reason == INTERRUPTED:
+        raise KeyboardInterrupt
+    if why := stop.reason or purse.reason or (_why(purse) if purse.edits_left else ""):
+        raise IncompleteError(
+            f"The audit stopped early because {why}.",
+            f"Everything done is kept in {config.run}; run the same command again to go on.",
+        )
 
 
 def work(held: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:

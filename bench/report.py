@@ -3,8 +3,8 @@
     python -m bench.report [--edits 100000] [--keep FOLDER] [--run RUN]
 
 Makes a run directly in its ledger (cheap rows, no editor and no judge is asked; portraits are small pictures, and
-edits share a few), then writes its whole report in a process of its own and prints seconds and peak memory, part by
-part. `--run` reports a run that exists, such as the demo's, in a copy. Targets: 180 s and 1,500 MB for 100,000
+edits share a few), then writes its whole report in a process of its own and prints seconds and peak memory, part
+by part. `--run` reports a run that exists, such as the demo's, in a copy. Targets: 180 s and 1,500 MB for 100,000
 edits, 20 s for the demo.
 """
 
@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +36,13 @@ from stillme.design import Design
 from stillme.ledger import Run
 from stillme.ledger.run import now
 from stillme.measures import FIGURES
-from stillme.records import Portrait, Status, canonical
+from stillme.records import Portrait, Status, canonical, digest
 
 TARGETS = {"large": (180.0, 1500.0), "demo": (20.0, 1500.0)}
 EDITORS = ("even", "lightens", "erases")
 PICTURES = 24  # that edits share
 SHARE = 0.15  # of the edits is measured, as in the demo
 EVIDENCE = "The edited face has a lighter complexion and a narrower nose. " * 4
-FIGURE = {"lightness_shift": (1.0, 4.0), "itaShift": (0.0, 6.0)}
 
 AUDIT: dict[str, Any] = {
     "stillme": 1,
@@ -83,8 +84,6 @@ def fabricate(folder: Path, edits: int) -> Path:
 
 def _portraits(run: Run, config: Config, edits: int) -> Iterator[Portrait]:
     """So many of every cell of the groups that there are at least as many edits."""
-    from itertools import product
-
     dimensions = config.protocol.groups.dimensions
     cells = list(product(*(config.protocol.groups.ids(name) for name in dimensions)))
     each = -(-edits // (len(cells) * len(config.protocol.prompts.prompts) * len(EDITORS)))
@@ -107,8 +106,6 @@ def _picture(number: int) -> bytes:
 
 def _without_trials(design: Design) -> Design:
     """Trials go in by the thousand, not one by one."""
-    from dataclasses import replace
-
     return replace(design, trials=[])
 
 
@@ -122,15 +119,11 @@ def _insert(run: Run, table: str, rows: Sequence[tuple[Any, ...]] | Iterator[tup
 
 
 def _instructions(design: Design) -> list[tuple[Any, ...]]:
-    from stillme.records import digest
-
     texts = {trial.instruction for trial in design.trials}
     return [(digest("instruction", text=text), text) for text in texts]
 
 
 def _trials(design: Design) -> Iterator[tuple[Any, ...]]:
-    from stillme.records import digest
-
     texts = {trial.instruction: digest("instruction", text=trial.instruction) for trial in design.trials}
     for t in design.trials:
         named = (t.key, t.edit, t.experiment, t.arm, t.prompt, texts[t.instruction], t.editor, t.settings)
@@ -147,29 +140,45 @@ def _edits(run: Run, design: Design) -> None:
         image = None if refused else stored[number % PICTURES].sha256
         rows.append((trial.edit, (Status.REFUSED if refused else Status.OK).value, image, ""))
     _insert(run, "edit", rows)
-    _insert(run, "attempt", ((None, key, status, now(), 1.0, 0.01, "", "", "", 0, "", None) for key, status, *_ in rows))
+    _insert(run, "attempt", (_attempt(key, status, 0.01) for key, status, *_ in rows))
 
 
 def _verdicts(run: Run, design: Design) -> None:
-    protocol, random = design.config.protocol, np.random.default_rng(2)
+    """Both judges see the same truth, each with errors of its own."""
     axes = [row[1] for row in run.connection.execute("PRAGMA table_info(score)")][1:]
-    people = {portrait.key: portrait.labels for portrait in design.portraits}
-    calm = {axis: protocol.axes[axis].neutral or max(protocol.axes[axis].scale) for axis in axes}
+    truth, random = _truth(design, axes), np.random.default_rng(3)
     verdicts, scores = [], []
     for look in judging.looks(run, design):
-        moved = 0.25 if people[look.trial.portrait]["race"] != "white" and look.trial.editor == "erases" else 0.08
-        asked = protocol.axes_of(look.trial.prompt)
-        draws = random.random(len(axes))
-        given = (
-            None if axis not in asked else calm[axis] if draw > moved else int(1 + draw / moved * 5)
-            for axis, draw in zip(axes, draws, strict=True)
-        )
+        asked = design.config.protocol.axes_of(look.trial.prompt)
+        noise = np.where(random.random(len(axes)) < 0.15, random.choice([-1, 1], len(axes)), 0)
+        given = np.clip(truth[look.trial.key] + noise, 1, 5).tolist()
         settings = design.judges[look.judge]
         verdicts.append((look.key, look.trial.edit, look.judge, settings, "ok", EVIDENCE, "", "", "", 0))
-        scores.append((look.key, *given))
+        scores.append((look.key, *(one if axis in asked else None for axis, one in zip(axes, given, strict=True))))
     _insert(run, "verdict", verdicts)
     _insert(run, "score", scores)
-    _insert(run, "attempt", ((None, row[0], "ok", now(), 1.0, 0.002, "", "", "", 0, "", None) for row in verdicts))
+    _insert(run, "attempt", (_attempt(row[0], Status.OK.value, 0.002) for row in verdicts))
+
+
+def _truth(design: Design, axes: Sequence[str]) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Trial -> its score on every axis: persons and prompts differ, and one editor treats groups unevenly."""
+    protocol, random = design.config.protocol, np.random.default_rng(2)
+    calm = np.array([protocol.axes[axis].neutral or max(protocol.axes[axis].scale) for axis in axes])
+    reference = next(iter(protocol.groups.reference_group.items()))
+    people = {one.key: random.normal(0, 0.5) for one in design.portraits}
+    prompts = {one.id: random.normal(0, 0.5) for one in protocol.prompts.prompts}
+    others = {one.key for one in design.portraits if one.labels[reference[0]] != reference[1]}
+    found = {}
+    for trial in design.trials:
+        uneven = 1.0 if trial.editor == EDITORS[-1] and trial.portrait in others else 0.0
+        chance = 1 / (1 + np.exp(2.3 - uneven - people[trial.portrait] - prompts[trial.prompt]))
+        moved = random.random(len(axes)) < chance
+        found[trial.key] = np.where(moved, random.integers(1, 6, len(axes)), calm)
+    return found
+
+
+def _attempt(subject: str, status: str, cost: float) -> tuple[Any, ...]:
+    return (None, subject, status, now(), 1.0, cost, "", "", "", 0, "", None)
 
 
 def _measurements(run: Run, design: Design) -> None:

@@ -1,7 +1,7 @@
 """The command line: parse, call, print. No logic lives here, and nothing heavy is imported before it is needed.
 
 Exit codes: 0 complete · 1 a bug in stillme · 2 something in your files or command · 3 something on this machine ·
-4 incomplete, run again to resume · 130 stopped by Ctrl-C, run again to resume.
+4 incomplete, run again to resume · 5 a gate is closed · 130 stopped by Ctrl-C, run again to resume.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ app = typer.Typer(
     help="Audit image editors: does the edited portrait still show the same person, whoever the person is?",
     epilog=(
         "Exit codes: 0 complete, 2 something in your files, 3 something on this machine, "
-        "4 incomplete (run again to resume), 130 stopped by Ctrl-C (run again to resume)."
+        "4 incomplete (run again to resume), 5 a gate is closed, 130 stopped by Ctrl-C (run again to resume)."
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -33,6 +33,7 @@ AuditFile = Annotated[Path, typer.Argument(help="The audit's configuration.", sh
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 DEFAULT = Path("audit.yaml")
+POLICY = Path("policy.yaml")
 
 
 def _version(wanted: bool) -> None:
@@ -59,7 +60,7 @@ def demo(
     """Run a whole audit offline: 84 synthetic portraits, 20 prompts, 3 planted editors, 2 simulated judges."""
     from stillme import starting
 
-    _run(starting.demo(folder, small), as_json=False)
+    _run(starting.demo(folder, small), as_json=False, whole=True)
 
 
 @app.command()
@@ -141,7 +142,7 @@ def review(
     from stillme import backends
 
     backends.require_packages(("starlette", "uvicorn", "itsdangerous"), "Reviewing a run")
-    from stillme.review import serve
+    from stillme.review.app import serve
 
     serve(run, reviewer, host, port, public)
 
@@ -169,8 +170,20 @@ def export(
 
 
 @app.command()
-def report(run: RunFolder) -> None:
-    """Write the report of a run anew."""
+def report(
+    run: RunFolder,
+    faces: Annotated[
+        str, typer.Option(help="What becomes of faces in pictures: show, blur, or none (no pictures).")
+    ] = "show",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PART",
+            help="This part alone: html, tables, figures, browse, pictures or cards; may be given several times.",
+        ),
+    ] = None,
+) -> None:
+    """Write the whole report of a run: the page, and tables, figures, pictures and cards beside it."""
     from stillme import pipeline
     from stillme.progress import Progress
 
@@ -319,6 +332,37 @@ def lint(
 
 
 @app.command()
+def gate(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="RUN", help="A run, an analysis of one, or a table of scores.")
+    ] = None,
+    policy: Annotated[Path, typer.Argument(help="The thresholds.", show_default=True)] = POLICY,
+    init: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a commented policy to start from, and stop.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML.")] = None,
+    sarif: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write SARIF 2.1.0.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a Markdown page.")] = None,
+    protocol: Annotated[
+        Path | None, typer.Option(help="The protocol's folder, of a table; else the built-in one.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of permutations and resampling.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Hold a policy's thresholds against the bounds of intervals: exits with 0 if the gate is open, 5 if not."""
+    from stillme import gating
+
+    if init is not None:
+        print(f"Wrote {gating.start(init, run, protocol)}")
+        return
+    found = gating.gate(gating.named(run), policy, protocol, seed)
+    written = gating.write(found, gating.Files(junit, sarif, markdown))
+    print(json.dumps(found.plain()) if as_json else "\n".join([gating.words(found), *map(str, written)]))
+    if not found.is_open:
+        raise SystemExit(gating.CLOSED)
+
+
+@app.command()
 def power(
     file: Annotated[Path | None, typer.Argument(metavar="[AUDIT.yaml]", help="An audit, for its size.")] = None,
     persons_per_cell: Annotated[
@@ -458,6 +502,7 @@ def _run(
     engine: dict[str, str] | None = None,
     max_cost: float | None = None,
     only: Sequence[str] = (),
+    whole: bool = False,
 ) -> None:
     from stillme import config, pipeline, showing
     from stillme.progress import Progress
@@ -470,6 +515,8 @@ def _run(
     except KeyboardInterrupt:
         print(f"\nStopped. Everything done is kept; go on with: stillme run {file}", file=sys.stderr)
         raise SystemExit(130) from None
+    if whole:
+        path = pipeline.report_again(loaded.run, progress, anew=False)
     found = pipeline.status(loaded.run)
     print(json.dumps(found) if as_json else showing.status(found))
     if not as_json:

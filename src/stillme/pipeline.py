@@ -94,7 +94,10 @@ def plan(held: Run, config: Config, portraits: Sequence[Portrait]) -> Design:
 
 
 def report(held: Run, design: Design, progress: Progress) -> Path:
-    """Analyses what is there and writes report.html, unless it shows this very state already."""
+    """Analyses what is there and writes report.html, unless it shows this very state already.
+
+    The page alone, which is quick; `report_again` writes all of it.
+    """
     path = held.path / REPORT
     if shows(path, held):
         progress.say("Report: up to date, nothing to do")
@@ -102,7 +105,7 @@ def report(held: Run, design: Design, progress: Progress) -> Path:
     from stillme import publish  # polars, scipy and jinja2 load only when there is something to analyse
 
     publish.write(held, design, path)
-    progress.say("Report: written")
+    progress.say(f"Report: written; `stillme report {held.path}` adds tables, figures, pictures and cards")
     return path
 
 
@@ -186,11 +189,15 @@ def export(path: Path, folder: Path, file_format: str) -> list[Path]:
         return publish.export(seen, designs.recall(seen), folder, file_format)
 
 
-def report_again(path: Path, progress: Progress) -> Path:
-    """The report of a run, made anew from the run alone."""
-    from stillme import publish
+def report_again(
+    path: Path, progress: Progress, faces: str = "show", only: Sequence[str] = (), anew: bool = True
+) -> Path:
+    """The whole report of a run, from the run alone; `only`: these parts of it. Without `anew` one that shows this
+    very state stays."""
+    from stillme import reporting
 
     with Run.look(path) as seen:
-        publish.write(seen, designs.recall(seen), path / REPORT)
-    progress.say("Report: written")
-    return path / REPORT
+        if not anew and reporting.is_current(seen, path / REPORT, faces):
+            progress.say("Report: up to date, nothing to do")
+            return path / REPORT
+        return reporting.write(seen, designs.recall(seen), path / REPORT, faces=faces, only=only, say=progress.say)

@@ -40,19 +40,19 @@ class Tidy:
     @property
     def asked_for(self) -> pl.DataFrame:
         """The edits that ask for something: all but the controls."""
-        return self.edits.filter(pl.col("experiment") != CONTROLS)
+        return kept(self.edits, pl.col("experiment") != CONTROLS)
 
     def of(self, experiment: str, *arms: str) -> Tidy:
         """One experiment, or some arms of it; the controls stay with whatever is measured."""
         chosen = pl.col("experiment") == experiment
         chosen &= pl.col("arm").is_in(list(arms)) if arms else pl.lit(True)
-        kept = chosen | (pl.col("experiment") == CONTROLS)
+        measured = chosen | (pl.col("experiment") == CONTROLS)
         return Tidy(
-            self.edits.filter(kept),
-            self.judged.filter(chosen),
-            {mode: frame.filter(chosen) for mode, frame in self.scores.items()},
-            None if self.measured is None else self.measured.filter(kept),
-            None if self.instrument is None else self.instrument.filter(kept),
+            kept(self.edits, measured),
+            kept(self.judged, chosen),
+            {mode: kept(frame, chosen) for mode, frame in self.scores.items()},
+            None if self.measured is None else kept(self.measured, measured),
+            None if self.instrument is None else kept(self.instrument, measured),
         )
 
     @property
@@ -61,6 +61,12 @@ class Tidy:
         if self.instrument is None or set(self.instrument["judge"]) <= set(self.judged["judge"]):
             return self.judged
         return pl.concat([self.judged, self.instrument])
+
+
+def kept(frame: pl.DataFrame, rows: pl.Expr) -> pl.DataFrame:
+    """The rows that are meant; where all of them are it is the very frame, not a copy of so many edits."""
+    meant = frame.select(rows).to_series()
+    return frame if meant.all(ignore_nulls=False) else frame.filter(meant)
 
 
 def tidy(run: Run, design: Design) -> Tidy:
@@ -90,8 +96,9 @@ def ensemble(
 ) -> pl.DataFrame:
     """Ensemble scores with everything that is known of their trials, in the plan's order."""
     combined = combine(judged, rounding, decided).drop("neutral")
-    about = asked.drop("edit_status")
-    joined = about.join(combined, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
+    about, keys = asked.drop("edit_status"), ["trial", "axis"]
+    found = about.select(keys).join(combined, on=keys, how="left", validate="1:1", maintain_order="left")
+    joined = about.hstack(found.drop(keys))  # beside each other: what was asked is not copied for every rounding
     nobody: dict[str, object] = dict.fromkeys(("flagged", "single", "adjudicated", "open", "contested"), False)
     nobody |= {"judges": 0, "standing": Standing.MISSING.value}
     return joined.with_columns(pl.col(name).fill_null(value) for name, value in nobody.items())

@@ -13,6 +13,7 @@ from stillme.analysis.outcomes import mark
 from stillme.analysis.raters import REMOVES, Quality, Rule, quality
 from stillme.protocol import Protocol
 from stillme.records import DIAGNOSE, MITIGATE, Status
+from stillme.tidy import kept
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,17 @@ class Audit:
 
     @cached_property
     def scores(self) -> pl.DataFrame:
-        return self.inputs.main.filter(self.about)
+        return kept(self.inputs.main, self.about)
 
     @cached_property
     def by_rounding(self) -> dict[str, pl.DataFrame]:
-        return {mode: frame.filter(self.about) for mode, frame in self.inputs.scores.scores.items()}
+        return {mode: kept(frame, self.about) for mode, frame in self.inputs.scores.scores.items()}
 
     @cached_property
     def judged(self) -> pl.DataFrame | None:
         """What judges gave, row by row; None where the table does not say."""
         rows = self.inputs.scores.judged
-        return None if rows is None else rows.filter(self.about)
+        return None if rows is None else kept(rows, self.about)
 
     @cached_property
     def judge_rows(self) -> pl.DataFrame:
@@ -90,7 +91,7 @@ class Audit:
     @cached_property
     def edits(self) -> pl.DataFrame | None:
         edits = self.inputs.edits
-        return None if edits is None else edits.filter(self.about)
+        return None if edits is None else kept(edits, self.about)
 
     @cached_property
     def dimensions(self) -> list[str]:

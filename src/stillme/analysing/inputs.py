@@ -14,12 +14,13 @@ from stillme.analysing.files import Given, found, read, typed
 from stillme.analysing.ratings import read_checks, read_ratings
 from stillme.analysing.reading import Scores, read_scores
 from stillme.analysis.stereotype import Stereotypes, stereotype_findings
+from stillme.design import Design
 from stillme.errors import InputError
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.protocol import BUILTIN, Protocol, load
 from stillme.strict import unknown
-from stillme.tidy import tidy
+from stillme.tidy import Tidy, tidy
 
 SCORES, JUDGED, EDITS, DEPICTED, RATINGS = "scores", "judge_scores", "edits", "depicted", "ratings"
 CHECKS, PARTICIPANTS = "checks", "participants"
@@ -87,17 +88,22 @@ def _of_run(asked: Asked) -> Inputs:
         )
     with Run.look(asked.path) as run:
         design = designs.recall(run)
-        config, every = design.config, tidy(run, design)
-        scores = Scores(every.scores, config.protocol.presets[config.audit.preset].rounding, every.judged)
-        found = Inputs(
-            config.protocol,
-            config.audit.preset,
-            scores,
-            edits=every.asked_for,
-            stereotypes=further.stereotypes(run, design, every),
-            selected=config.select == "drifted" if config.audit.experiments.mitigate is not None else None,
-        )
-        return _with_studies(found, rated.imported(run, config.protocol), str(asked.path))
+        return of_run(run, design, tidy(run, design))
+
+
+def of_run(run: Run, design: Design, every: Tidy) -> Inputs:
+    """A run that is open, from its tidy frames."""
+    config = design.config
+    scores = Scores(every.scores, config.protocol.presets[config.audit.preset].rounding, every.judged)
+    found = Inputs(
+        config.protocol,
+        config.audit.preset,
+        scores,
+        edits=every.asked_for,
+        stereotypes=further.stereotypes(run, design, every),
+        selected=config.select == "drifted" if config.audit.experiments.mitigate is not None else None,
+    )
+    return _with_studies(found, rated.imported(run, config.protocol), str(run.path))
 
 
 def _with_studies(inputs: Inputs, said: rated.Imported, name: str) -> Inputs:

@@ -48,9 +48,7 @@ def analyse(
     """`scores`: rounding mode -> ensemble scores (trial × axis); `judged`: every judge's own scores;
     `edits`: one row a trial with how it ended, without controls; `planted`: trial × outcome with the planted
     probability; `measured`, `judging`: the tables of measurements and of judges, passed on as they are."""
-    outcomes = protocol.rubrics.outcomes
-    marked = {mode: mark(frame, outcomes) for mode, frame in scores.items()}
-    main = marked[protocol.presets[preset].rounding]
+    main = mark(scores[protocol.presets[preset].rounding], protocol.rubrics.outcomes)
     by = protocol.manifest.tables.change_by_group.by
     by_group = {d: rates(main, ["editor", d]) for d in protocol.groups.dimensions}
     reference = protocol.groups.reference_group
@@ -61,7 +59,7 @@ def analyse(
         by_group=by_group,
         disparity=max_minus_min(by_group[by], ["outcome", "editor"], by),
         contrasts=contrasts(main, protocol.manifest.tables.contrasts, dimension, reference[dimension], strata),
-        rounding=_under_each_rounding(marked),
+        rounding=_under_each_rounding(scores, protocol),
         statuses=edits.group_by("editor", by, "status", maintain_order=True).len("edits"),
         refusals=refusals(edits, protocol),
         agreement=agreement(judged),
@@ -71,9 +69,17 @@ def analyse(
     )
 
 
-def _under_each_rounding(marked: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    parts = [rates(frame, ["editor"]).with_columns(rounding=pl.lit(mode)) for mode, frame in marked.items()]
+def _under_each_rounding(scores: Mapping[str, pl.DataFrame], protocol: Protocol) -> pl.DataFrame:
+    """One after the other, and only the columns that count: a large audit's marks fill the memory."""
+    parts = []
+    for mode, frame in scores.items():
+        counted = frame.select([name for name in _COUNTED if name in frame.columns])
+        found = rates(mark(counted, protocol.rubrics.outcomes), ["editor"])
+        parts.append(found.with_columns(rounding=pl.lit(mode)))
     return pl.concat(parts)
+
+
+_COUNTED = ("editor", "person", "axis", "requested", "score", "single", "flagged", "adjudicated")
 
 
 def beside_planted(marked: pl.DataFrame, planted: pl.DataFrame, dimension: str) -> pl.DataFrame:

@@ -17,7 +17,7 @@ means in shares of scores. Nothing here is a claim: those rest on persons (see `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,12 +28,12 @@ from stillme.analysis.cumulative import Codes, Floats
 from stillme.analysis.drift import CASE, changes
 from stillme.analysis.formula import Formula, Term, formula
 from stillme.analysis.intervals import LEVEL
-from stillme.analysis.mixed import Fit, fit
+from stillme.analysis.mixed import START, Fit, fit
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Outcome
 
 FEWEST_LEVELS = 3  # of a random intercept
-MOST_SCORES = 40_000  # of an axis: four times those of 84 portraits; persons beyond them are not needed
+MOST_SCORES = 20_000  # of an axis: twice those of 84 portraits; persons beyond them are not needed
 WIDEST_EDIT = 10.0  # logits: an edit's own intercept beyond it leaves judges 3 % of what they differ by
 FEWEST_IN_SPLIT = 10  # scores on either side of a cut, below which a split says nothing
 NODES = 31  # of Gauss–Hermite quadrature
@@ -159,10 +159,10 @@ class Setting:
             self, formula=Formula(self.formula.levels, tuple(t for t in self.formula.terms if len(t) == 1))
         )
 
-    def split(self, at_least: int) -> Fit:
+    def split(self, at_least: int, start: Floats | None = None) -> Fit:
         """The binary model of scores at or above a cut."""
         high = replace(self, scores=(self.scores >= at_least).astype(np.int64))
-        return high.fit(self.formula)
+        return high.fit(self.formula, start=start)
 
     @property
     def text(self) -> str:
@@ -368,7 +368,7 @@ def _test(found: Setting, full: Fit, term: Term) -> dict[str, object]:
         return ratio_test(found, full, smaller)
     if len(term) > 1 and set(term) & set(_FIXED):
         read = found.for_reader
-        return ratio_test(read, read.fit(found.formula), smaller)
+        return ratio_test(read, read.fit(found.formula, start=_with_factors(full, read.factors)), smaller)
     apart = [pair for pair in found.formula.terms if set(pair) & set(_FIXED) and set(term) < set(pair)]
     if apart:
         whole = found.formula.without(*apart[0])
@@ -395,6 +395,21 @@ def _shortened(full: Fit, smaller: Formula) -> Floats | None:
     kept = [full.cuts + at[name] for name in smaller.names]
     after = np.arange(full.cuts + len(full.names), len(full.estimate))
     return full.estimate[np.concatenate([np.arange(full.cuts), np.array(kept, np.int64), after]).astype(np.int64)]
+
+
+def _with_factors(full: Fit, factors: Iterable[str]) -> Floats | None:
+    """The full one's estimates where other random intercepts are fitted; those that it lacks start as usual."""
+    if full.flat.size or full.loglik is None:
+        return None
+    spreads = [full.spreads.get(name, START) for name in factors]
+    return np.concatenate([full.estimate[: full.cuts + len(full.names)], spreads])
+
+
+def _at_cut(ordinal: Fit, place: int) -> Floats | None:
+    """The ordinal model's estimates for the binary one at a cut: where odds are proportional they are the same."""
+    if ordinal.flat.size or ordinal.loglik is None:
+        return None
+    return np.concatenate([ordinal.estimate[place : place + 1], ordinal.estimate[ordinal.cuts :]])
 
 
 def _difference(chosen: Formula, one: Mapping[str, str], other: Mapping[str, str]) -> Floats:
@@ -452,10 +467,10 @@ def _splits(axis: str, found: Setting, full: Fit, protocol: Protocol) -> Iterato
     groups = simple.formula.levels.get(main, ())
     if full.loglik is None or len(groups) < 2:
         return
-    ordinal = simple.fit(simple.formula)
-    for cut in full.values[1:]:
+    ordinal = simple.fit(simple.formula, start=_shortened(full, simple.formula))
+    for place, cut in enumerate(full.values[1:]):
         few = min(int((found.scores >= cut).sum()), int((found.scores < cut).sum())) < FEWEST_IN_SPLIT
-        split = None if few else simple.split(cut)
+        split = None if few else simple.split(cut, _at_cut(ordinal, place))
         for group in groups[1:]:
             weights = _difference(simple.formula, {main: group}, {main: groups[0]})
             value, error = (None, None) if split is None else split.along(weights)

@@ -13,7 +13,7 @@ from stillme.design import Design
 from stillme.errors import disk
 from stillme.ledger import Run
 from stillme.report.build import Context, Further
-from stillme.tidy import tidy
+from stillme.tidy import Tidy, tidy
 
 __all__ = ["write"]
 
@@ -24,13 +24,15 @@ def write(
     folder: Path,
     found: tuple[Findings | None, Context, Further] | None = None,
     tables: Tables | None = None,
+    every: Tidy | None = None,
 ) -> list[Path]:
     """Writes every card into the folder. `found`: what `publish.findings_and_context` gives, where it is at hand;
-    `tables`: the analysis tables, id -> frame, for the disparity's gate and raters' reliability."""
+    `tables`: the analysis tables, id -> frame, for the disparity's gate and raters' reliability; `every`: the run's
+    tidy frames, where they are at hand."""
     findings, context, further = found or publish.findings_and_context(run, design)
     known = Known(run, design, findings, context, further, tables or {})
     told = facts(known)
-    exported = publish.tables_of(run, design, tidy(run, design))
+    exported = publish.tables_of(run, design, every or tidy(run, design))
     contents = {
         "audit-card.json": audit.data(told),
         "audit-card.md": audit.page(told, context),

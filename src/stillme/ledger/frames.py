@@ -164,10 +164,11 @@ def judge_scores(
     """
     long = _looked(run, list(protocol.axes), looks)
     ranked = pl.DataFrame(list(enumerate(judges)), schema={"rank": pl.Int64, "judge": pl.String}, orient="row")
-    every = asked.join(ranked, how="cross")
-    found = every.join(long, on=["edit", "judge", "axis"], how="left", validate="m:1", maintain_order="left")
+    every, keys = asked.join(ranked, how="cross"), ["edit", "judge", "axis"]
+    about = every.select(*keys, "edit_status")
+    found = about.join(long, on=keys, how="left", validate="m:1", maintain_order="left")
     status = pl.coalesce(pl.col("verdict_status"), _why_no_verdict()).alias("status")
-    return found.with_columns(status).drop("verdict_status", "edit_status")
+    return every.drop("edit_status").hstack(found.select("score", status))
 
 
 def repeats(

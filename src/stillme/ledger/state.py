@@ -11,13 +11,18 @@ from stillme.records import digest
 _COUNTS = "SELECT (SELECT max(id) FROM audit), " + ", ".join(
     f"(SELECT count(*) FROM {table})"
     for table in ("trial", "edit", "verdict", "measurement", "feature", "adjudication")
+    + ("rating", "rating_check", "rating_exclusion")
 )
 
 
+def state_of(run: Run) -> str:
+    """A name for the run's state; rows are only appended, so counts name it."""
+    return digest("state", counts=list(run.query(_COUNTS)[0]), stillme=__version__)
+
+
 def mark_of(run: Run) -> str:
-    """A comment that names the run's state; rows are only appended, so counts name it."""
-    state = digest("state", counts=list(run.query(_COUNTS)[0]), stillme=__version__)
-    return f"<!-- stillme-state {state} -->"
+    """A comment that names the run's state."""
+    return f"<!-- stillme-state {state_of(run)} -->"
 
 
 def shows(path: Path, run: Run) -> bool:

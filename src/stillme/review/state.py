@@ -115,10 +115,10 @@ class State:
         return replace(self, axes=axes, adjudications=adjudications)
 
 
-def load(run: Run, design: Design | None = None) -> State:
-    """The run as it stands now. `design`: the run's own, where it is at hand."""
+def load(run: Run, design: Design | None = None, found: Tidy | None = None) -> State:
+    """The run as it stands now. `design`, `found`: the run's own and its tidy frames, where they are at hand."""
     design = design or designing.recall(run)
-    found = tidy(run, design)
+    found = found or tidy(run, design)
     trials = _numbered(found.edits.filter(pl.col("experiment") != CALIBRATE))
     asked = frames.asked(design.config.protocol, found.edits.filter(pl.col("experiment") != CALIBRATE))
     looks: dict[str, list[tuple[str, str]]] = {}

@@ -13,7 +13,7 @@ from stillme.report.files.latex import latex
 from stillme.report.files.markdown import markdown
 from stillme.report.tables import Table
 
-__all__ = ["ENDINGS", "latex", "markdown", "tables_of", "write"]
+__all__ = ["ENDINGS", "flat", "latex", "markdown", "write"]
 ENDINGS = ("csv", "parquet", "md", "tex")
 
 
@@ -28,11 +28,6 @@ def write(table: Table, folder: Path) -> list[Path]:
         else:
             table.numbers.write_parquet(path)
     return paths
-
-
-def tables_of(blocks: Iterable[Block]) -> list[Table]:
-    """Every table among the blocks, those inside others too, in the page's order."""
-    return [block for block in flat(blocks) if isinstance(block, Table)]
 
 
 def flat(blocks: Iterable[Block]) -> Iterable[Block]:

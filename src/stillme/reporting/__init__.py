@@ -1,0 +1,82 @@
+"""The whole report of a run, in files: report.html, and beside it tables, figures, pictures to browse, cards.
+
+Everything is made from the same blocks: what a table says in the page is what its files say. The folder is written
+aside and then takes the old one's place, so that whoever looks finds the old report or the new one, never a half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from stillme import browsing
+from stillme.browsing import faces as veils
+from stillme.design import Design
+from stillme.errors import InputError, disk
+from stillme.ledger import Run
+from stillme.ledger.state import mark_of, shows
+from stillme.publish import replace_file
+from stillme.report.build import render, sections
+from stillme.reporting import about
+from stillme.reporting.computing import compute
+from stillme.reporting.folders import kept, swapped
+from stillme.reporting.parts import MAKERS, Making
+
+__all__ = ["FOLDER", "PARTS", "is_current", "write"]
+FOLDER = "report"
+HTML = "html"
+PARTS = (HTML, *MAKERS)
+
+Say = Callable[[str], None]
+
+
+def write(
+    run: Run,
+    design: Design,
+    path: Path,
+    faces: str = veils.SHOW,
+    whole: bool = True,
+    only: Sequence[str] = (),
+    say: Say = lambda _: None,
+) -> Path:
+    """Writes report.html at `path` and, where `whole`, the folder beside it. `only`: these parts of PARTS alone;
+    the others stay as they are. Returns the page's path."""
+    wanted = chosen(only) if whole else (HTML,)
+    veils.check(faces)
+    computed = compute(run, design, path.parent, say)
+    examples = browsing.veiled(computed.context.examples, faces)
+    shown = replace(computed, context=replace(computed.context, examples=examples))
+    made = sections(shown.findings, shown.context, shown.further, shown.tables)
+    if any(name in wanted for name in MAKERS):
+        _folder(Making(run, design, shown, tuple(made), faces, say), path.parent / FOLDER, wanted)
+    if HTML in wanted:
+        say("Report: the page")
+        page = f"{render(made, shown.context)}\n{mark_of(run)}\n".encode()
+        with disk(path):
+            replace_file(path, page)
+    return path
+
+
+def chosen(only: Sequence[str]) -> tuple[str, ...]:
+    """The parts that were asked for, in their order; all of them where none was."""
+    if unknown := [name for name in only if name not in PARTS]:
+        raise InputError(f"'{unknown[0]}' is not a part of the report; known: {', '.join(PARTS)}.")
+    return tuple(name for name in PARTS if not only or name in only)
+
+
+def _folder(making: Making, folder: Path, wanted: Sequence[str]) -> None:
+    counts = dict(about.counts(folder))
+    with disk(folder), swapped(folder) as aside:
+        for name, make in MAKERS.items():
+            if name not in wanted:
+                kept(folder, aside, name)
+                continue
+            counts[name] = make(making, aside / name, folder / name)
+            making.say(f"Report: {name}, {counts[name]:,} files")
+        about.write(aside, making.run, making.faces, counts)
+
+
+def is_current(run: Run, path: Path, faces: str = veils.SHOW) -> bool:
+    """Whether the whole report is there and shows the run as it is."""
+    return shows(path, run) and about.shows(path.parent / FOLDER, run, faces, list(MAKERS))

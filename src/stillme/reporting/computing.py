@@ -1,0 +1,104 @@
+"""Everything that a report shows, computed once: the run's tidy frames feed findings and analysis tables alike.
+
+The analysis takes longest, so its tables are kept beside the run under the name of what they depend on: the run's
+state, the seed, and the very code that computes them. A report of an unchanged run reads them back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import polars as pl
+
+from stillme import publish
+from stillme.analysing import inputs as given
+from stillme.analysing import whole
+from stillme.analysis.findings import Findings
+from stillme.design import Design
+from stillme.errors import disk
+from stillme.ledger import Run
+from stillme.ledger.state import state_of
+from stillme.records import digest
+from stillme.report.build import Context, Further
+from stillme.report.files.paper import SAMPLE, sampled
+from stillme.reporting.folders import swapped
+from stillme.tidy import Tidy, tidy
+
+SEED = 0  # of permutations and resampling, as `stillme analyse` has it
+KEPT = ".analysis"
+ORDER = "order.json"
+_CODE = ("analysis", "analysing", "judges", "ledger", "protocol")  # whose change changes a number
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What the sections are made of. `tables`: the analysis tables by their ids; `every`: the tidy frames."""
+
+    findings: Findings | None
+    context: Context
+    further: Further
+    tables: Mapping[str, pl.DataFrame]
+    every: Tidy
+
+
+def compute(run: Run, design: Design, folder: Path, say: Say) -> Computed:
+    """`folder`: where analysis tables are kept."""
+    say("Report: reading the run")
+    every = tidy(run, design)
+    say("Report: rates and differences")
+    findings, context, further = publish.findings_and_context(run, design, every)
+    tables = _tables(run, design, every, context, folder / KEPT, say) if findings is not None else {}
+    return Computed(findings, context, further, tables, every)
+
+
+def _tables(
+    run: Run, design: Design, every: Tidy, context: Context, folder: Path, say: Say
+) -> dict[str, pl.DataFrame]:
+    key = digest("analysis", state=state_of(run), seed=SEED, code=_code())
+    if (found := _read(folder, key)) is not None:
+        say(f"Report: {len(found):,} analysis tables are as they were")
+        return found
+    inputs = given.of_run(run, design, every)
+    found = {one.id: one.frame for one in whole.tables(inputs, SEED, lambda text: say(f"Report: {text.lower()}"))}
+    if inputs.ratings is not None:
+        found[SAMPLE] = sampled(inputs.ratings, context)
+    _keep(found, folder, key)
+    return found
+
+
+def _read(folder: Path, key: str) -> dict[str, pl.DataFrame] | None:
+    """None where nothing, or something else, is kept."""
+    try:
+        kept = json.loads((folder / ORDER).read_text(encoding="utf-8"))
+        if kept["key"] != key:
+            return None
+        return {name: pl.read_parquet(folder / f"{name}.parquet") for name in kept["tables"]}
+    except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError):
+        return None
+
+
+def _keep(tables: Mapping[str, pl.DataFrame], folder: Path, key: str) -> None:
+    with disk(folder), swapped(folder) as aside:
+        for name, frame in tables.items():
+            frame.write_parquet(aside / f"{name}.parquet")
+        order = {"key": key, "tables": list(tables)}
+        (aside / ORDER).write_text(json.dumps(order), encoding="utf-8")
+
+
+@cache
+def _code() -> str:
+    """The hash of the code that computes the tables."""
+    root, found = resources.files("stillme"), hashlib.sha256()
+    for part in _CODE:
+        with resources.as_file(root / part) as folder:
+            for path in sorted(folder.rglob("*.py")):
+                found.update(path.read_bytes())
+    return found.hexdigest()

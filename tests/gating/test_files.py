@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from stillme import gating, publish
+from stillme import gating
 from stillme.cli import main
 from stillme.errors import StillmeError
 from stillme.gating import Files
@@ -131,7 +132,7 @@ def test_a_file_is_written_whole_or_not_at_all(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(publish.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StillmeError, match="full"):
         gating.write(gated, Files(junit=path))
     assert path.read_text(encoding="utf-8") == "as it was" and [one.name for one in tmp_path.iterdir()] == [

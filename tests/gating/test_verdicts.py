@@ -36,8 +36,8 @@ def test_a_verdict_is_where_the_interval_lies(interval: list[float], threshold: 
 def test_a_lower_threshold_is_an_upper_one_turned_round(
     low: float | None, high: float | None, threshold: float
 ) -> None:
-    turned = [None if end is None else -end for end in (high, low)]
-    assert verdict(low, high, at_least=threshold) is verdict(*turned, at_most=-threshold)
+    below, above = (None if end is None else -end for end in (high, low))
+    assert verdict(low, high, at_least=threshold) is verdict(below, above, at_most=-threshold)
 
 
 @given(maybe, maybe, numbers, numbers)

@@ -168,7 +168,7 @@ def of_completeness(left: Left | None, otherwise: Otherwise, line: int) -> Resul
     some = [
         plural(number, noun) for number, noun in ((left.edits, "edits"), (left.verdicts, "verdicts")) if number
     ]
-    figure = Figure("everything asked for", brief="the run", n=left.edits + left.verdicts)
+    figure = Figure("everything asked for", brief="the run")
     found = Verdict.FAIL if some else Verdict.PASS
     said = "Everything that was asked for is there."
     if some:

@@ -13,6 +13,7 @@ from stillme.report.numbers import bracket, count, percent, points
 
 WIDTH = 100
 RULE, ABOUT = 2, 3  # the columns that give way
+UNITS = "In percent, or in percentage points where no % stands; brackets are 95 % intervals."
 HEAD = ("gate", "verdict", "rule", "about", "number", "allowed")
 
 
@@ -21,6 +22,7 @@ def words(gated: Gated) -> str:
     head = f"{plainly(gated.name)}: {plainly(gated.run)} by {gated.policy}"
     lines = [*textwrap.wrap(head, WIDTH, subsequent_indent="  ", break_long_words=False), ""]
     lines.append(table(HEAD, _fitting([_row(one) for one in gated.results]), right={4, 5}))
+    lines += ["", UNITS]
     told = [one for one in gated.results if one.verdict not in (Verdict.PASS, Verdict.SKIPPED)]
     told += [one for one in gated.results if one.verdict is Verdict.SKIPPED]
     for one in told:
@@ -79,7 +81,7 @@ def page(gated: Gated) -> str:
 def _page(gated: Gated) -> Iterator[str]:
     yield f"## {_escaped(gated.name)}: {gated.word}"
     yield from ("", _escaped(gated.summary), "")
-    yield "| gate | verdict | rule | about | number | 95 % interval | edits | persons | allowed |"
+    yield "| gate | verdict | rule | about | number | 95 % interval | n | persons | allowed |"
     yield "|---|---|---|---|---:|---:|---:|---:|---:|"
     for one in gated.results:
         yield "| " + " | ".join(_escaped(cell) for cell in _cells(one)) + " |"

@@ -1,0 +1,64 @@
+"""What the page and the workflow say works: the policy of the page is one, the workflow's commands run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stillme import config
+from stillme.cli import main
+from stillme.gating.policy import KINDS, read
+from stillme.protocol import Protocol
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
+
+
+def test_the_pages_policy_is_one_and_every_kind_is_described(protocol: Protocol, tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
+    found = read(tmp_path / "policy.yaml", protocol)
+    assert not found.document.faults
+    assert all(f"| `{kind}` |" in PAGE for kind in KINDS)
+    assert {type(placed.rule) for placed in found.rules} == set(KINDS.values())
+
+
+def steps() -> dict[str, dict[str, Any]]:
+    text = (ROOT / "docs/deploy/github-gate.yml").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    assert set(workflow[True]) == {"pull_request", "workflow_dispatch"}  # YAML 1.1 reads `on` as a truth
+    return {step.get("name", step.get("uses")): step for step in workflow["jobs"]["gate"]["steps"]}
+
+
+def test_the_workflow_calibrates_audits_gates_and_uploads(
+    gated_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its shell runs as it stands, with this stillme; the audit itself is checked, and the gate is held to a run."""
+    found = steps()
+    (tmp_path / "stillme").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m stillme "$@"\n', encoding="utf-8")
+    (tmp_path / "stillme").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    first = next(step["run"] for name, step in found.items() if name.startswith("The audit and the policy"))
+    subprocess.run(["bash", "-e", "-c", first], check=True)
+    loaded = config.load(tmp_path / "audit.yaml")
+    assert list(loaded.editors) == ["candidate"] and (tmp_path / "policy.yaml").is_file()
+    assert found["Calibrate the judges"]["run"] == "stillme calibrate audit.yaml"
+    assert found["Audit"]["run"] == "stillme run audit.yaml"
+    (tmp_path / "runs").mkdir()
+    loaded.run.symlink_to(gated_run)
+    with pytest.raises(SystemExit) as left:
+        main(found["Gate"]["run"].split()[1:])
+    assert left.value.code == 5
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    subprocess.run(["bash", "-e", "-c", found["Summary"]["run"]], check=True)
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("## release gate: closed")
+    uploaded = found["Upload the verdicts and the report"]["with"]["path"].split()
+    assert all((tmp_path / name).is_file() for name in uploaded)
+    assert found["Show what closes the gate in code scanning"]["with"]["sarif_file"] == "gate.sarif"

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ def change(folder: Path, table: str, sql: str, values: tuple[object, ...] = ()) 
             connection.execute(made)
 
 
-def query(folder: Path, sql: str) -> list[tuple[object, ...]]:
+def query(folder: Path, sql: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection:
         return connection.execute(sql).fetchall()
 

@@ -105,7 +105,7 @@ def _from_ledger(path: Path, files: Files, found: Manifest, faults: list[str], a
             keys = ledger.counted(run)
             say("Verify: making every number anew")
             _derive(run, design, found, aside, say)
-        _compare(files, aside, not notes, compared)
+        _compare(files, found, aside, not notes, compared)
     except StillmeError as error:
         faults.append(f"The numbers could not be made anew from the ledger: {error.sentence}")
         keys = 0
@@ -167,9 +167,12 @@ def _derive(run: Run, design: Design, found: Manifest, folder: Path, say: Say) -
     packing.write_settings(run, folder)
 
 
-def _compare(files: Files, folder: Path, figures: bool, into: Compared) -> None:
+def _compare(files: Files, found: Manifest, folder: Path, figures: bool, into: Compared) -> None:
     printed = page.read(archive.text(files, packing.REPORT)) if packing.REPORT in files.sizes() else page.Page()
     differences.pages(printed, page.read((folder / packing.REPORT).read_text(encoding="utf-8")), figures, into)
+    own = packing.readme(found.model_dump())
+    if packing.README in files.sizes():
+        into.note(differences.lines(packing.README, archive.text(files, packing.README), own))
     for part in _DERIVED:
         for name in _both(files, folder, part):
             _compare_one(files, folder, name, figures, part, into)
@@ -191,8 +194,8 @@ def _compare_one(files: Files, folder: Path, name: str, figures: bool, part: str
     given, own = archive.content(files, name), (folder / name).read_bytes()
     suffix = Path(name).suffix
     if suffix == ".parquet":
-        printed, derived = _frame(files, name, given), pl.read_parquet(io.BytesIO(own))
-        into.note(differences.frames(name, printed, derived))
+        derived = pl.read_parquet(io.BytesIO(own))
+        into.note(_frames(name, given, derived) if given != own else ())
         into.count(f"{part}/", differences.values(derived))
     elif suffix in _DRAWINGS:
         into.note([Difference(name, "another drawing", "its own")] if figures and given != own else [])
@@ -209,11 +212,13 @@ def _texts(name: str, printed: str, derived: str) -> Iterator[Difference]:
     return differences.lines(name, printed, derived)
 
 
-def _frame(files: Files, name: str, content: bytes) -> pl.DataFrame:
+def _frames(name: str, given: bytes, derived: pl.DataFrame) -> Iterator[Difference]:
     try:
-        return pl.read_parquet(io.BytesIO(content))
-    except pl.exceptions.PolarsError as error:
-        raise InputError(f"{files.where}: {name} is no Parquet file: {error}.") from error
+        printed = pl.read_parquet(io.BytesIO(given))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        yield Difference(name, "what is no Parquet file", "a table")
+        return
+    yield from differences.frames(name, printed, derived)
 
 
 # In words

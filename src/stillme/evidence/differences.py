@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, zip_longest
 
 import polars as pl
 import polars.selectors as cs
@@ -16,6 +17,8 @@ import polars.selectors as cs
 from stillme.evidence.page import Page, Table, cells, plain
 
 NOTHING = "nothing"
+MOST = 500  # differences of one table or file that are kept
+MANY = 5000  # lines beyond which changed ones are looked for in their places only
 LONGEST = 120  # characters of a text that are shown
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NEAR = 1e-6  # of numbers that are not rounded for print: machines differ in the last digits
@@ -70,7 +73,8 @@ class Compared:
         self.counts[kind] = self.counts.get(kind, 0) + number
 
     def note(self, differences: Iterable[Difference]) -> None:
-        self.differences.extend(differences)
+        """What differs in one place; enough of it, should all of it."""
+        self.differences.extend(islice(differences, MOST))
 
 
 def numbers(text: str) -> int:
@@ -129,6 +133,10 @@ def tables(where: str, printed: Table | None, derived: Table | None) -> Iterator
 def texts(where: str, printed: Sequence[str], derived: Sequence[str]) -> Iterator[Difference]:
     """Sentences in their order; a changed one stands beside what it should be, from where they part."""
     if list(printed) == list(derived):
+        return
+    if max(len(printed), len(derived)) > MANY:
+        pairs = zip_longest(printed, derived, fillvalue="")
+        yield from (_parted(where, one, other) for one, other in pairs if one != other)
         return
     matcher = difflib.SequenceMatcher(a=printed, b=derived, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():

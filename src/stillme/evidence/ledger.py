@@ -58,6 +58,9 @@ def _told(connection: sqlite3.Connection) -> Iterator[str]:
 def _schema(connection: sqlite3.Connection) -> Iterator[str]:
     """Tables, indices and the triggers that keep rows from being changed: all there, and nothing besides."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version > len(MIGRATIONS):
+        yield f"The ledger has schema {version}; this stillme knows up to {len(MIGRATIONS)}: install a newer one."
+        return
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         migrate(fresh, ":memory:", MIGRATIONS[:version])
         wanted, found = _named(fresh), _named(connection)

@@ -273,39 +273,54 @@ const stillme = (() => {
 
   /** Counts each trial once a value. */
   class Tally {
-    constructor() {
-      /** @type {Map<string, { last: number, count: number }>} */
-      this.values = new Map();
+    /** @param {string[]} values */
+    constructor(values) {
+      this.values = values;
+      this.last = new Int32Array(values.length).fill(-1);
+      this.count = new Int32Array(values.length);
     }
-    /** @param {string} value @param {number} trial */
-    add(value, trial) {
-      const known = this.values.get(value);
-      if (!known) this.values.set(value, { last: trial, count: 1 });
-      else if (known.last !== trial) { known.last = trial; known.count++; }
+    /** @param {number} code @param {number} trial */
+    add(code, trial) {
+      if (this.last[code] === trial) return;
+      this.last[code] = trial;
+      this.count[code] = (this.count[code] ?? 0) + 1;
     }
-    found() { return Object.fromEntries([...this.values].filter(([value]) => value).map(([value, one]) => [value, one.count])); }
+    found() { return counted(this.values, this.count); }
   }
 
   class ScoreCounts {
     /** @param {Edits} edits @param {Query} query */
     constructor(edits, query) {
       const given = edits.given(query), word = query.one("happened", "yes"), outcome = query.one("outcome");
+      const outcomes = Object.keys(edits.index.outcomes), words = outcome ? edits.index.filters.happened : [];
       this.scores = edits.scores;
-      this.tallies = Object.fromEntries(["flag", "axis", "outcome", "happened", "why", "standing"].map((name) => [name, new Tally()]));
-      this.outcomes = Object.keys(edits.index.outcomes).map((name) => ({ name, about: edits.about(name), read: edits.read(name, word, given) }));
-      this.words = outcome ? edits.index.filters.happened.map((name) => ({ name, about: edits.about(outcome), read: edits.read(outcome, name, given) })) : [];
+      this.bits = Object.values(FLAG);
+      this.outcomes = outcomes.map((name) => ({ about: edits.about(name), read: edits.read(name, word, given) }));
+      this.about = edits.about(outcome);
+      this.words = words.map((name) => edits.read(outcome, name, given));
+      const { axis, why, standing } = edits.scores;
+      /** @type {Record<string, Tally>} */
+      this.tallies = {
+        flag: new Tally(Object.keys(FLAG)), axis: new Tally(axis.values), outcome: new Tally(outcomes),
+        happened: new Tally(words), why: new Tally(why.values), standing: new Tally(standing.values),
+      };
+      this.names = Object.keys(this.tallies);
     }
 
-    /** @param {number} trial @param {Condition[]} conditions */
+    /** A score counts for a filter where it fails no other one. @param {number} trial @param {Condition[]} conditions */
     add(trial, conditions) {
       const { start } = this.scores;
       for (let at = start[trial] ?? 0; at < (start[trial + 1] ?? 0); at++) {
-        const failing = conditions.filter((one) => !one.test(at)).map((one) => one.name);
-        if (failing.length > 2) continue;
-        for (const name of Object.keys(this.tallies)) {
-          const own = name === "outcome" ? ["outcome", "happened"] : [name];
-          if (failing.every((one) => own.includes(one))) this.note(name, at, trial);
+        let failing = 0, first = "", second = "";
+        for (const one of conditions) {
+          if (one.test(at)) continue;
+          if (++failing === 1) first = one.name;
+          else if (failing === 2) second = one.name;
+          else break;
         }
+        if (failing === 0) for (const name of this.names) this.note(name, at, trial);
+        else if (failing === 1 && first in this.tallies) this.note(first, at, trial);
+        if ((failing === 1 && first === "happened") || (failing === 2 && first === "outcome" && second === "happened")) this.note("outcome", at, trial);
       }
     }
 
@@ -313,13 +328,10 @@ const stillme = (() => {
     note(name, at, trial) {
       const { axis, why, standing, bits } = this.scores, tally = this.tallies[name];
       if (!tally) return;
-      if (name === "flag") { for (const [flag, bit] of Object.entries(FLAG)) if ((bits[at] ?? 0) & bit) tally.add(flag, trial); }
-      else if (name === "outcome") { for (const one of this.outcomes) if (one.about(at) && one.read(at)) tally.add(one.name, trial); }
-      else if (name === "happened") { for (const one of this.words) if (one.about(at) && one.read(at)) tally.add(one.name, trial); }
-      else {
-        const column = name === "axis" ? axis : name === "why" ? why : standing;
-        tally.add(column.values[column.codes[at] ?? 0] ?? "", trial);
-      }
+      if (name === "flag") this.bits.forEach((bit, code) => { if ((bits[at] ?? 0) & bit) tally.add(code, trial); });
+      else if (name === "outcome") this.outcomes.forEach((one, code) => { if (one.about(at) && one.read(at)) tally.add(code, trial); });
+      else if (name === "happened") { if (this.about(at)) this.words.forEach((read, code) => { if (read(at)) tally.add(code, trial); }); }
+      else tally.add((name === "axis" ? axis : name === "why" ? why : standing).codes[at] ?? 0, trial);
     }
 
     found() { return Object.fromEntries(Object.entries(this.tallies).map(([name, tally]) => [name, tally.found()])); }

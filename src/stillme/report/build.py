@@ -61,8 +61,8 @@ _SEEN: tuple[Make, ...] = (gallery.build,)
 _READ: tuple[Make, ...] = (measures.build, planted.build)
 _JUDGED: tuple[Make, ...] = (judges.build,)
 # Headings of the contents
-FINDINGS, EXPERIMENTS, PICTURES, JUDGING = "Findings", "Experiments", "Pictures", "Measures, judges, people"
-SURE, APPENDIX = "How sure", "Appendix"
+FINDINGS, EXPERIMENTS, PICTURES, JUDGING = "Findings", "Experiments", "Pictures", "Scoring"
+SURE, APPENDIX = "Certainty", "Appendix"
 
 
 @dataclass(frozen=True)

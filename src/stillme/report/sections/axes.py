@@ -27,7 +27,7 @@ from stillme.report.numbers import (
     of,
     percent,
     plural,
-    points,
+    signed,
 )
 from stillme.report.sections import groups
 from stillme.report.tables import (
@@ -170,7 +170,7 @@ def _net() -> Column:
         if not known(row["net"]):
             return absent(NOTHING_JUDGED)
         spread = bracket(row["net_low"], row["net_high"]) if known(row["net_low"]) else _without(row)
-        return Cell(points(row["net"]), row["net"], (spread,))
+        return Cell(signed(100 * row["net"], 1), row["net"], (spread,))
 
     return Column("Net", read, note=f"points, {INTERVAL}")
 

@@ -164,7 +164,9 @@ def _tests(frame: pl.DataFrame, context: Context) -> Table:
         tally("Persons", "persons"),
     ]
     caption = "What is missing, group by group"
-    return table("missing-tests", caption, frame.to_dicts(), columns, frame, dense=True)
+    some = frame.filter(pl.col("part") > 0)
+    notes = (f"{count(frame.height - some.height)} rows of which nothing is missing are in the data alone.",)
+    return table("missing-tests", caption, some.to_dicts(), columns, frame, notes=notes, dense=True)
 
 
 def _share(row: Mapping[str, Any]) -> Cell:

@@ -50,7 +50,7 @@ def _sample(findings: Findings, context: Context) -> Iterator[str]:
     per = rows(findings.by_editor, outcome=basis(context))
     people = len(context.people) or max((row["persons"] for row in per), default=0)
     dimensions = context.protocol.groups.dimensions
-    crossed = " × ".join(f"{len(_seen(context, name))} perceived {name}" for name in dimensions)
+    crossed = " × ".join(f"{len(_seen(context, name))} groups of perceived {name}" for name in dimensions)
     yield f"{plural(people, 'portraits')} were used, one of each person ({crossed})."
     yield from (text if text.endswith(".") else f"{text}." for text in context.sources)
     yield (

@@ -5,7 +5,7 @@ A rate corrected by raters is shown beside both; nothing may be claimed from an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -33,7 +33,6 @@ _METHODS = {
     "judges": "Judges",
     "raters": "Raters",
     "corrected": "Judges, corrected by raters",
-    "tuned": "Corrected, weighted",
 }
 _GATES = {
     "confirmatory": "claims may rest on it",
@@ -60,7 +59,11 @@ def _blocks(tables: Tables, context: Context) -> Iterator[Block]:
     if "corrected_contrasts" in tables:
         yield Heading("people-corrected", "Judges, raters, and judges corrected by raters")
         yield prose(_corrected_reading(context))
-        yield _contrasts(tables["corrected_contrasts"], context)
+        frame = tables["corrected_contrasts"]
+        yield _contrasts(frame, context.tables.contrasts, "corrected-contrasts", context)
+        rest = [name for name in context.outcomes if name not in context.tables.contrasts]
+        made = _contrasts(frame, rest, "corrected-contrasts-more", context)
+        yield Fold("The same of other outcomes", plural(len(rest), "outcomes"), (made,))
         made = _rates(tables["corrected_rates"], context)
         yield Fold(f"Rates by perceived {context.contrasted[0]}", plural(len(made.rows), "rows"), (made,))
     yield from _beside(tables, context)
@@ -146,7 +149,8 @@ def _reliability(frame: pl.DataFrame, context: Context) -> Table:
 def _alpha(row: Mapping[str, Any]) -> Cell:
     if not known(row["alpha_ordinal"]):
         return absent(_NO_PAIR)
-    spread = span(row["low"], row["high"]) if known(row["low"]) else "no interval"
+    low, high = (decimal(row[end], 2) for end in ("low", "high"))
+    spread = f"[{low}, {high}]" if known(row["low"]) else "no interval"
     return Cell(decimal(row["alpha_ordinal"], 2), row["alpha_ordinal"], (spread,))
 
 
@@ -180,13 +184,10 @@ def _corrected_reading(context: Context) -> str:
     )
 
 
-def _contrasts(frame: pl.DataFrame, context: Context) -> Table:
-    rows = ordered(
-        frame.filter(sample="kept") if "kept" in frame["sample"] else frame,
-        outcome=list(context.outcomes),
-        editor=[party.id for party in context.editors],
-        method=list(_METHODS),
-    )
+def _contrasts(frame: pl.DataFrame, outcomes: Sequence[str], id: str, context: Context) -> Table:
+    kept = frame.filter(sample="kept") if "kept" in frame["sample"] else frame
+    own = kept.filter(pl.col("outcome").is_in(list(outcomes)), pl.col("method").is_in(list(_METHODS)))
+    rows = ordered(own, outcome=outcomes, editor=[party.id for party in context.editors], method=list(_METHODS))
     columns = [
         words("Outcome", "outcome", outcome_labels(context)),
         words("Editor", "editor", editor_names(context)),
@@ -194,29 +195,26 @@ def _contrasts(frame: pl.DataFrame, context: Context) -> Table:
         Column("Difference", lambda row: _estimate(row, points), note=f"points, {INTERVAL}"),
         *_labelled(),
     ]
-    notes = ("Without raters that were removed; the data hold both.",)
-    return table(
-        "corrected-contrasts",
-        "Everyone else minus the reference group",
-        rows,
-        columns,
-        frame,
-        notes=notes,
-        dense=True,
+    notes = ("Without raters that were removed; the data hold both.", *_reasons(own))
+    return table(id, "Everyone else minus the reference group", rows, columns, frame, notes=notes, dense=True)
+
+
+def _reasons(own: pl.DataFrame) -> tuple[str, ...]:
+    """Why some have no interval; the data say it row by row."""
+    lost = own.filter(pl.col("low").is_null() & pl.col("reason").is_not_null())
+    return (
+        (f"{plural(lost.height, 'rows')} without an interval, such as: {lost['reason'][0]}.",)
+        if lost.height
+        else ()
     )
 
 
 def _rates(frame: pl.DataFrame, context: Context) -> Table:
     dimension, _ = context.contrasted
-    labels = context.protocol.groups.labels(dimension)
-    own = frame.filter(pl.col("outcome").is_in(list(context.tables.contrasts)))
-    rows = ordered(
-        own,
-        outcome=list(context.tables.contrasts),
-        editor=[party.id for party in context.editors],
-        group=list(labels),
-        method=list(_METHODS),
-    )
+    labels, outcomes = context.protocol.groups.labels(dimension), context.tables.contrasts
+    own = frame.filter(pl.col("outcome").is_in(list(outcomes)), pl.col("method").is_in(list(_METHODS)))
+    editors = [party.id for party in context.editors]
+    rows = ordered(own, outcome=outcomes, editor=editors, group=list(labels), method=list(_METHODS))
     columns = [
         words("Outcome", "outcome", outcome_labels(context)),
         words("Editor", "editor", editor_names(context)),
@@ -225,13 +223,14 @@ def _rates(frame: pl.DataFrame, context: Context) -> Table:
         Column("Rate", lambda row: _estimate(row, percent), note=INTERVAL),
         *_labelled(),
     ]
-    return table("corrected-rates", "Rates of judges, of raters, and corrected", rows, columns, own, dense=True)
+    title = "Rates of judges, of raters, and corrected"
+    return table("corrected-rates", title, rows, columns, frame, notes=_reasons(own), dense=True)
 
 
 def _estimate(row: Mapping[str, Any], write: Any) -> Cell:
     if not known(row["estimate"]):
         return absent(row["reason"] or _FEW)
-    spread = bracket(row["low"], row["high"]) if known(row["low"]) else row["reason"] or "no interval"
+    spread = bracket(row["low"], row["high"]) if known(row["low"]) else "no interval"
     return Cell(write(row["estimate"]), row["estimate"], (spread,))
 
 

@@ -7,6 +7,7 @@ claim of the report rests on this section.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -43,7 +44,7 @@ BY_EDITOR, BY_GROUP, HEADLINES = (
     "headline_results",
 )
 _PERCENT = "_pct"
-_MARKED = "†"
+_WRONG, _CARE = "†", "‡"
 
 
 def build(findings: Findings, tables: Tables, context: Context) -> Section:
@@ -60,7 +61,9 @@ def _blocks(findings: Findings, tables: Tables, context: Context) -> Iterator[Bl
     if BY_GROUP in published:
         yield _by_group(findings, faults, context)
     if faults:
-        yield Heading("published-lint", f"What the published tables’ own arithmetic says ({_MARKED})", opens=False)
+        yield Heading(
+            "published-lint", f"What the published tables’ own arithmetic says ({_WRONG}, {_CARE})", opens=False
+        )
         yield bullets([_told(one) for one in faults])
     if HEADLINES in published:
         yield Fold(
@@ -100,7 +103,18 @@ def _splits(protocol: Protocol) -> list[str]:
 
 def _told(one: Finding) -> str:
     kind = "cannot be right" if one.severity is Severity.ERROR else "to be read with care"
-    return f"{capital(one.table.split('_')[0].replace('table', 'table '))}, {one.rule} ({kind}): {one.said}"
+    return f"{capital(_short(one.table))}, {one.rule} ({kind}): {_readable(one.said)}"
+
+
+def _short(name: str) -> str:
+    """A published table as people call it."""
+    return name.split("_")[0].replace("table", "table ")
+
+
+def _readable(said: str) -> str:
+    """Names of files and columns in words."""
+    told = re.sub(r"table\d+_\w+", lambda found: _short(found.group()), said)
+    return re.sub(r"\b[a-z]+(?:_[a-z0-9]+)+\b", lambda found: found.group().replace("_", " "), told)
 
 
 # Table 12
@@ -179,9 +193,9 @@ def _outcome(outcome: str, cells: Mapping[str, Row], context: Context) -> tuple[
     return Column(label, plain, note="as in the seed"), Column("Adjusted", adjusted)
 
 
-def _printed(text: str, marked: bool = False) -> Cell:
-    """As it stands in print, with its mark where it cannot be right."""
-    return Cell(f"{text}{_MARKED if marked else ''}", float(text) / 100)
+def _printed(text: str, mark: str = "") -> Cell:
+    """As it stands in print, with its mark where it contradicts something."""
+    return Cell(f"{text}{mark}", float(text) / 100)
 
 
 def _adjusted(found: Row | None) -> Cell:
@@ -204,12 +218,12 @@ def _by_group(findings: Findings, faults: Sequence[Finding], context: Context) -
     )
     models = [name for name in context.protocol.published[BY_GROUP][0] if name != by]
     columns = [words(f"Perceived {by}", "group", labels)]
-    marked = {one.column for one in faults if one.table == BY_GROUP}
-    columns += [_model(model, printed_rows, model in marked) for model in models]
+    marks = {one.column: _mark(one) for one in reversed(faults) if one.table == BY_GROUP}
+    columns += [_model(model, printed_rows, marks.get(model, "")) for model in models]
     columns += [column for party in context.editors for column in _own(party.id, found, context)]
     foot = [_range(models, printed_rows, found, labels, context)]
     notes = (
-        f"{_MARKED}: this column contradicts table 12 or cannot come from whole counts; see below.",
+        f"{_WRONG}: this column contradicts table 12. {_CARE}: it cannot come from whole counts. See below.",
         _counted(findings, context),
     )
     caption = f"{context.outcomes[outcome].label} by perceived {by}, as table 13"
@@ -236,10 +250,14 @@ def _published(name: str, dimension: str, context: Context) -> dict[str, Mapping
     return {group: printed_rows[word] for group, some in named.items() for word in some if word in printed_rows}
 
 
-def _model(model: str, printed_rows: Mapping[str, Mapping[str, str]], marked: bool) -> Column:
+def _mark(one: Finding) -> str:
+    return _WRONG if one.severity is Severity.ERROR else _CARE
+
+
+def _model(model: str, printed_rows: Mapping[str, Mapping[str, str]], mark: str) -> Column:
     def read(row: Mapping[str, Any]) -> Cell:
         found = printed_rows.get(row["group"])
-        return _printed(found[model], marked) if found else absent("not published")
+        return _printed(found[model], mark) if found else absent("not published")
 
     return Column(model, read, note="published, %")
 

@@ -21,7 +21,7 @@ from stillme.versions.driving import sizes
 from stillme.versions.terms import apart, of_config
 from tests.versions.making import GROUPS, make_run, simulated, truth, write_audit
 
-RATES = (0.05, 0.7)  # how often A and B erase
+RATES = (0.1, 0.6)  # how often A and B erase
 
 
 @pytest.fixture(scope="module")

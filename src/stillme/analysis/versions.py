@@ -14,12 +14,13 @@ margin out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from stillme.analysis.contrast import DRAWS, FEWER_DRAWS, MANY_PERSONS, TIE, permutation_p, welch
 from stillme.analysis.drift import directions, signed_axes
@@ -43,6 +44,7 @@ TOO_FEW = f"fewer than {FEWEST_FOR_INTERVAL} persons"
 SAME = "every person has the same difference"
 CELL = ("experiment", "arm", "prompt", "person")
 OURS = {"first_only": "a_only", "second_only": "b_only", "first_mean": "a", "second_mean": "b"}
+FARTHEST = 3_000  # persons: nobody plans for more
 Row = dict[str, Any]
 
 
@@ -175,11 +177,17 @@ class Versions:
     def worse_when(self, outcome: str) -> int:
         return worse_when(self.protocol, outcome)
 
+    @cached_property
+    def _people(self) -> dict[str, pl.DataFrame]:
+        labels = [pl.col(name).first() for name in self.protocol.groups.dimensions]
+        known = self.pairs.drop_nulls("difference").group_by("outcome", "person", maintain_order=True)
+        means = known.agg(pl.col("difference").mean(), *labels)
+        return {str(name): some for (name,), some in means.group_by("outcome", maintain_order=True)}
+
     def people(self, outcome: str) -> pl.DataFrame:
         """Persons' own mean differences, those who have one."""
-        chosen = self.pairs.filter(pl.col("outcome") == outcome).drop_nulls("difference")
-        labels = [pl.col(name).first() for name in self.protocol.groups.dimensions]
-        return chosen.group_by("person", maintain_order=True).agg(pl.col("difference").mean(), *labels)
+        none = next(iter(self._people.values())).clear()
+        return self._people.get(outcome, none)
 
     def _summed(self, some: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Means and intervals; persons who do not differ at all give none."""
@@ -211,12 +219,21 @@ class Versions:
         """
         split = by_groups(self.pairs, ["outcome"], self._dimensions, self._summed)
         frame = split.filter(pl.col("group").is_not_null())
-        endpoint = pl.col("outcome").is_in(list(self.endpoints))
         p = [self._group_p(row) for row in frame.iter_rows(named=True)]
-        told = frame.with_columns(endpoint.alias("endpoint"), pl.Series("p", p, dtype=pl.Float64))
+        told = frame.with_columns(self._is_endpoint, self._kind, pl.Series("p", p, dtype=pl.Float64))
         ours = _corrected(told, ("p",), pl.col("endpoint"), "dimension")
         verdicts = [_side(row, self.worse_when(row["outcome"])) for row in ours.iter_rows(named=True)]
-        return ours.with_columns(pl.Series("verdict", verdicts, dtype=pl.String))
+        named = ours.with_columns(pl.Series("verdict", verdicts, dtype=pl.String))
+        return named.sort("endpoint", descending=True, maintain_order=True)
+
+    @property
+    def _is_endpoint(self) -> pl.Expr:
+        return pl.col("outcome").is_in(list(self.endpoints)).alias("endpoint")
+
+    @property
+    def _kind(self) -> pl.Expr:
+        is_rate = pl.col("outcome").is_in(list(self._rates))
+        return pl.when(is_rate).then(pl.lit(RATE)).otherwise(pl.lit(NET)).alias("kind")
 
     def _group_p(self, row: Row) -> float | None:
         people = self.people(row["outcome"]).filter(pl.col(row["dimension"]) == row["group"])
@@ -236,7 +253,8 @@ class Versions:
         `p_holm` over the endpoints. Above 0: more was added, or less taken away, than for the reference group.
         """
         frame = pl.DataFrame(list(self._uneven_rows()), schema=_UNEVEN)
-        return _corrected(frame, ("p",), pl.col("outcome").is_in(list(self.endpoints)))
+        told = _corrected(frame, ("p",), self._is_endpoint)
+        return told.sort(self._is_endpoint, descending=True, maintain_order=True)
 
     def _uneven_rows(self) -> Iterator[Row]:
         groups = self.protocol.groups
@@ -299,9 +317,8 @@ class Versions:
     def _watch(self, outcome: str, level: float) -> Watched:
         people = self.people(outcome)
         differences = dict(people.select("person", "difference").iter_rows())
-        values = [differences[person] for person in in_turn(differences)]
-        worse = self.worse_when(outcome)
-        return Watched(outcome, worse, self.margin, level, sequence(values, level, 1.0 if worse else 2.0))
+        values = np.array([differences[person] for person in in_turn(differences)], float)
+        return Watched(outcome, self.worse_when(outcome), self.margin, level, values)
 
 
 _TESTS = {
@@ -397,7 +414,11 @@ class Watched:
     worse: int
     margin: float
     level: float
-    bounds: Bounds
+    differences: NDArray[np.float64]  # persons' own, in their order
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        return sequence(self.differences, self.level, 1.0 if self.worse else 2.0)
 
     @cached_property
     def _decisions(self) -> list[str]:
@@ -418,20 +439,13 @@ class Watched:
         """What the first look that decided anything said: bounds only draw together, so it stays true."""
         return UNDECIDED if self.after is None else self._decisions[self.after - 1]
 
-    @property
+    @cached_property
     def expected(self) -> int | None:
-        """About how many persons it takes, were all like those so far: widths shrink with the root of persons."""
-        n = self.bounds.persons
-        if not n or self.after is not None:
+        """How many persons it takes if those so far came again and again; None where FARTHEST are not enough."""
+        if self.after is not None or not len(self.differences):
             return self.after
-        mean, low, high = (float(ends[-1]) for ends in (self.bounds.mean, self.bounds.low, self.bounds.high))
-        if self.worse < 0:
-            mean, low, high = -mean, -high, -low
-        near = self.margin - (mean if self.worse else abs(mean))
-        wide = high - mean if self.worse else max(high - mean, mean - low)
-        ways = ((mean - low, mean), (high - mean, -mean), (wide, near))  # how far the bound is, how far it may be
-        needed = [int(np.ceil(n * (far / room) ** 2)) for far, room in ways if room > TIE]
-        return max(n + 1, min(needed)) if needed else None
+        again = np.resize(self.differences, max(FARTHEST, len(self.differences)))
+        return replace(self, differences=again).after
 
     def last(self) -> Row:
         found, n = self.bounds, self.bounds.persons

@@ -10,15 +10,17 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+import polars as pl
+
 from stillme.analysing.tables import Row, text
 from stillme.analysis.equivalence import SIZE
-from stillme.analysis.versions import BETTER, DOWN, NO_WORSE, UNDECIDED, UP, WITHIN, WORSE, Watched
-from stillme.report.numbers import bracket, capital, count, listed, lowered, p_value, plural, signed
+from stillme.analysis.versions import BETTER, DOWN, FARTHEST, NO_WORSE, RATE, UNDECIDED, UP, WITHIN, WORSE, Watched
+from stillme.report.numbers import bracket, count, listed, lowered, p_value, plural, signed
 from stillme.versions.compared import Compared
 from stillme.versions.tables import labels, points, tables
 
 WIDTH = 100
-MOST = 6  # groups in a sentence
+MOST = 5  # groups in a sentence
 
 
 def words(compared: Compared) -> str:
@@ -121,7 +123,8 @@ def _endpoint(row: Row, compared: Compared) -> str:
         why = f" ({row['why']})" if row["why"] else ""
         return f"{what}: not decided, {seen}{why}; neither a difference nor its absence is shown."
     if row["verdict"] in (BETTER, WORSE, UP, DOWN):
-        return f"{what}: {_which(row['verdict'])}, {seen}, corrected p {p_value(row['p_holm'])}."
+        moved = f"{_which(row['verdict'])}{_towards(row, compared)}"
+        return f"{what}: {moved}, {seen}, corrected p {p_value(row['p_holm'])}."
     if row["verdict"] == WITHIN:
         return f"{what}: shown to be within ± {margin} of A, {seen}{_though(row, shown)}."
     also = f", and within ± {margin} of A" if _is_alike(row) else ""
@@ -141,6 +144,14 @@ def _which(verdict: str) -> str:
     return f"B is {verdict}" if verdict in (BETTER, WORSE) else f"it {verdict}"
 
 
+def _towards(row: Row, compared: Compared) -> str:
+    """Which end of its scale a direction moved to, in the rubric's words."""
+    if row["verdict"] not in (UP, DOWN):
+        return ""
+    scale = compared.protocol.axes[row["outcome"]].scale
+    return f", towards “{scale[(max if row['verdict'] == UP else min)(scale)].split(' (')[0]}”"
+
+
 def _difference(row: Row) -> str:
     if row["difference"] is None:
         return "no difference is known"
@@ -152,18 +163,24 @@ def _difference(row: Row) -> str:
 
 
 def _groups(compared: Compared) -> Iterator[str]:
-    """Did it get worse for somebody?"""
+    """Did it get worse for somebody? The largest difference first."""
     if compared.driven is not None or not compared.found.endpoints:
         return
     frame = compared.found.groups
-    for verdict in (WORSE, BETTER, UP, DOWN):
-        rows = [row for row in frame.iter_rows(named=True) if row["verdict"] == verdict]
-        if rows:
-            told = [f"{_group(row, compared)} ({_what(row, compared)} {_difference(row)})" for row in rows]
-            more = f" and {len(told) - MOST} more" if len(told) > MOST else ""
-            yield f"{capital(verdict)} for {listed(told[:MOST])}{more}."
-    if frame.height and not any(frame["verdict"] == WORSE):
+    for (outcome, verdict), some in frame.drop_nulls("verdict").group_by(
+        "outcome", "verdict", maintain_order=True
+    ):
+        rows = some.sort(pl.col("difference").abs(), descending=True).iter_rows(named=True)
+        told = [f"{_group(row, compared)} ({_difference(row)})" for row in rows]
+        yield f"{labels(compared)[str(outcome)]}: {verdict} for {_few(told)}."
+    rates = frame.filter(pl.col("endpoint") & (pl.col("kind") == RATE))
+    if rates.height and WORSE not in set(rates["verdict"]):
         yield "For no group is it shown to be worse, which is no evidence that it is so for none."
+
+
+def _few(told: list[str]) -> str:
+    kept = told[:MOST] + ([f"{len(told) - MOST} more"] if len(told) > MOST else [])
+    return listed(kept)
 
 
 def _group(row: Row, compared: Compared) -> str:
@@ -171,19 +188,19 @@ def _group(row: Row, compared: Compared) -> str:
     return f"perceived {names.get(row['group'], row['group'])}"
 
 
-def _what(row: Row, compared: Compared) -> str:
-    return lowered(labels(compared)[row["outcome"]])
-
-
 def _uneven(compared: Compared) -> Iterator[str]:
+    """Did it change more for a group than for the reference group?"""
     if compared.driven is not None:
         return
-    for row in compared.found.uneven.iter_rows(named=True):
-        if row["p_holm"] is not None and row["p_holm"] < SIZE:
-            names = compared.protocol.groups.labels(row["dimension"])
-            whom = f"{_group(row, compared)} than for perceived {names[row['reference']]}"
-            told = f"changed otherwise for {whom}, by {_difference(row)}, corrected p {p_value(row['p_holm'])}"
-            yield f"{labels(compared)[row['outcome']]} {told}."
+    shown = compared.found.uneven.filter(pl.col("p_holm") < SIZE)
+    for (outcome, dimension, reference), some in shown.group_by(
+        "outcome", "dimension", "reference", maintain_order=True
+    ):
+        names = compared.protocol.groups.labels(str(dimension))
+        rows = some.sort(pl.col("difference").abs(), descending=True).iter_rows(named=True)
+        told = [f"{_group(row, compared)} (by {_difference(row)})" for row in rows]
+        whom = f"that of perceived {names[str(reference)]}"
+        yield f"{labels(compared)[str(outcome)]}: B − A differs from {whom} for {_few(told)}."
 
 
 # Person after person
@@ -213,9 +230,11 @@ def _watched(one: Watched, compared: Compared) -> str:
 
 
 def _expected(one: Watched, compared: Compared) -> str:
-    n, driven = one.bounds.persons, compared.driven
-    if one.expected is None or not n:
+    driven = compared.driven
+    if not one.bounds.persons:
         return ""
+    if one.expected is None:
+        return f" Were further persons like these, {count(FARTHEST)} would not be enough."
     calls = ""
     if driven is not None and driven.steps and driven.steps[-1].persons:
         each = driven.calls / driven.steps[-1].persons

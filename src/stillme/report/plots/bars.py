@@ -62,7 +62,7 @@ def bars(
             for n, editor in enumerate(context.editors):
                 _bar(page, across, cells.get((group, editor.id)), n, _middle(top, each, place, n))
     page.height = bottom + AXIS
-    return drawn(id, title, page, _said(own, context, dimension, outcomes), _note(own), own)
+    return drawn(id, title, page, _said(own, context, dimension, outcomes), _note(own, context, outcomes), own)
 
 
 def _middle(top: float, each: float, group: int, line: int) -> float:
@@ -98,5 +98,9 @@ def _said(rows: pl.DataFrame, context: Context, dimension: str, outcomes: Sequen
     )
 
 
-def _note(rows: pl.DataFrame) -> str:
-    return f"Whiskers: {INTERVAL} over persons. {counted(rows)}"
+def _note(rows: pl.DataFrame, context: Context, outcomes: Sequence[str]) -> str:
+    counts = [
+        f"{context.outcomes[outcome].label}: {counted(rows.filter(pl.col('outcome') == outcome))}"
+        for outcome in outcomes
+    ]
+    return f"Whiskers: {INTERVAL} over persons. {sentences(counts)}"

@@ -11,7 +11,20 @@ from stillme.report.context import Context
 from stillme.report.numbers import count, of, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import AMOUNTS, DIRECTIONS, MUTED, PAGE, over
-from stillme.report.plots.parts import RULE, ZERO, Entry, extremes, labels, legend, most, panels, sentences
+from stillme.report.plots.parts import (
+    HEADING,
+    RULE,
+    ZERO,
+    Entry,
+    extremes,
+    heading,
+    headings,
+    labels,
+    legend,
+    most,
+    panels,
+    sentences,
+)
 from stillme.report.plots.sheet import SIZE, SMALL, WHISKERS, WIDE, Sheet, Style, cut, width
 from stillme.report.tables import NOTHING_JUDGED
 
@@ -26,14 +39,17 @@ def distributions(id: str, title: str, frame: pl.DataFrame, context: Context, ax
     fills = _fills(scale)
     page = Sheet(WIDE)
     top = legend(page, 0.0, [_entry(scale, score, fills[score]) for score in sorted(scale.scale)]) + 4
-    each = _HEAD + len(groups) * _ROW + _FOOT
-    for party, (line, left, right) in zip(context.editors, panels(len(context.editors), 3, _LEFT), strict=True):
+    places = list(panels(len(context.editors), 3, _LEFT))
+    named = headings(context, places[0][2] - places[0][1])
+    head = _HEAD + HEADING * (max(map(len, named)) - 1)
+    each = head + len(groups) * _ROW + _FOOT
+    for party, name, (line, left, right) in zip(context.editors, named, places, strict=True):
         start = top + line * each
         if left == _LEFT:
-            _names(page, list(groups.values()), start + _HEAD)
+            _names(page, list(groups.values()), start + head)
         rows = {str(key): part for (key,), part in own.filter(pl.col("editor") == party.id).group_by(dimension)}
-        page.words(cut(party.name, right - left), left, start + 7, SIZE, bold=True)
-        _panel(page, scale, [rows.get(group) for group in groups], fills, left, right, start + _HEAD)
+        heading(page, name, left, start)
+        _panel(page, scale, [rows.get(group) for group in groups], fills, left, right, start + head)
         page.height = start + each
     said = [_said(party.name, party.id, own, scale, groups, dimension) for party in context.editors]
     return drawn(id, title, page, sentences(said), _note(own, dimension), own)

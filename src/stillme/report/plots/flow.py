@@ -9,9 +9,9 @@ import polars as pl
 from stillme.report.context import Context
 from stillme.report.numbers import count, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
-from stillme.report.plots.palette import ABOVE, BELOW, MUTED, NAIVE
-from stillme.report.plots.parts import Entry, legend, panels, sentences
-from stillme.report.plots.sheet import MARKS, SIZE, SMALL, WIDE, Sheet, Step, Style, cut
+from stillme.report.plots.palette import ABOVE, BELOW, MUTED, NAIVE, PAGE
+from stillme.report.plots.parts import HEADING, Entry, heading, headings, legend, panels, sentences
+from stillme.report.plots.sheet import MARKS, SMALL, WIDE, Sheet, Step, Style, width
 
 SWATCHES = (
     *("#f6ede4", "#f3e7db", "#f7ead0", "#eadaba", "#d7bd96"),
@@ -28,17 +28,20 @@ def flow(id: str, title: str, frame: pl.DataFrame, context: Context) -> Drawn:
     """`frame`: `Measured.tones`. A panel an editor."""
     page = Sheet(WIDE)
     top = legend(page, 0.0, [_entry(name) for name in _FILLS]) + 2
-    each = _HEAD + _TALL + _FOOT
+    places = list(panels(len(context.editors), 3, gap=18))
+    named = headings(context, places[0][2] - places[0][1])
+    head = _HEAD + HEADING * (max(map(len, named)) - 1)
+    each = head + _TALL + _FOOT
     said = []
-    for party, (line, left, right) in zip(context.editors, panels(len(context.editors), 3, gap=18), strict=True):
+    for party, name, (line, left, right) in zip(context.editors, named, places, strict=True):
         own = frame.filter(pl.col("editor") == party.id)
         read = own.drop_nulls("before")
         flows = {(a, b): n for a, b, n in read.select("before", "after", "edits").iter_rows()}
         start = top + line * each
-        page.words(cut(party.name, right - left), left, start + 6, SIZE, bold=True)
-        _panel(page, flows, left + 18, right - 18, start + _HEAD)
+        heading(page, name, left, start)
+        _panel(page, flows, left + 18, right - 18, start + head)
         unread = int(own["edits"].sum()) - int(read["edits"].sum())
-        _shares(page, flows, unread, left, start + _HEAD + _TALL + 8)
+        _shares(page, flows, unread, left, start + head + _TALL + 8)
         said.append(_said(party.name, flows))
         page.height = start + each
     return drawn(id, title, page, sentences(said), _note(frame), frame)
@@ -55,11 +58,14 @@ def _way(before: int, after: int) -> str:
 
 
 def _panel(page: Sheet, flows: Flows, left: float, right: float, top: float) -> None:
-    for x, heading in ((left, "source"), (right, "edit")):
-        page.words(heading, x, top - 9, SMALL, "middle", colour=MUTED)
+    for x, side in ((left, "source"), (right, "edit")):
+        page.words(side, x, top - 9, SMALL, "middle", colour=MUTED)
     if not flows:
         page.hatched(left, top, right, top + _TALL)
-        page.words(_UNREAD, (left + right) / 2, top - 1, SMALL, "middle", colour=MUTED)
+        half = width(_UNREAD, SMALL) / 2 + 3
+        centre, middle = (left + right) / 2, top + _TALL / 2
+        page.box(Style(fill=PAGE), centre - half, middle - 7, centre + half, middle + 7, MARKS)
+        page.words(_UNREAD, centre, middle, SMALL, "middle", colour=MUTED)
         return
     unit = (_TALL - 9 * _GAP) / sum(flows.values())
     sides = _stacked(flows, 0, top, unit), _stacked(flows, 1, top, unit)

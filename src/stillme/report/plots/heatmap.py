@@ -12,8 +12,19 @@ from stillme.report.lookup import Row, by_key
 from stillme.report.numbers import count, known, of, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import INK, amount, over
-from stillme.report.plots.parts import Entry, extremes, labels, legend, most, panels, sentences
-from stillme.report.plots.sheet import SIZE, SMALL, WHISKERS, WIDE, Sheet, Style, cut, width
+from stillme.report.plots.parts import (
+    HEADING,
+    Entry,
+    extremes,
+    heading,
+    headings,
+    labels,
+    legend,
+    most,
+    panels,
+    sentences,
+)
+from stillme.report.plots.sheet import SMALL, WHISKERS, WIDE, Sheet, Style, cut, width
 from stillme.report.tables import NOTHING_JUDGED
 
 _LEFT, _ROW = 134.0, 12.0
@@ -29,15 +40,16 @@ def heatmap(id: str, title: str, frame: pl.DataFrame, context: Context, outcome:
     highest = max([0.05, *own["shrunken"].drop_nulls()])
     page = Sheet(WIDE)
     top = legend(page, 0.0, _legend(highest)) + 2
-    head = 16 + max((width(label, SMALL) for label in groups.values()), default=0) * 0.92
+    places = list(panels(len(context.editors), 3, _LEFT, gap=10))
+    named = headings(context, places[0][2] - places[0][1])
+    head = 16 + HEADING * (max(map(len, named)) - 1)
+    head += max((width(label, SMALL) for label in groups.values()), default=0) * 0.92
     each = head + len(prompts) * _ROW + 12
-    for party, (line, left, right) in zip(
-        context.editors, panels(len(context.editors), 3, _LEFT, gap=10), strict=True
-    ):
+    for party, name, (line, left, right) in zip(context.editors, named, places, strict=True):
         start = top + line * each
         if left == _LEFT:
             _names(page, prompts, start + head)
-        page.words(cut(party.name, right - left), left, start + 6, SIZE, bold=True)
+        heading(page, name, left, start)
         room = (right - left) / max(1, len(groups))
         for column, (group, label) in enumerate(groups.items()):
             page.upwards(label, left + (column + 0.5) * room, start + head - 3)

@@ -18,6 +18,7 @@ RULE = Style(stroke=LINE, width=0.6)
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # steps of an axis of shares
 POINTS = (0.1, 0.2, 0.5, 1.0, 2.0)  # steps of an axis of scores
 ROW = 11.0  # the height of a line
+TICK = 24.0  # the room of a tick's number
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,17 @@ def scale(
     steps: Sequence[float] = SHARES,
     low: float | None = 0.0,
     most: float | None = 1.0,
-    parts: int = 5,
 ) -> Scale:
-    """A scale that holds all values and zero. `low`: where it starts; None: the values decide. `most`: its end at
-    most. `parts`: into how many steps it is cut at most."""
+    """A scale that holds all values and zero, in the smallest steps whose ticks have room. `low`: where it starts;
+    None: the values decide. `most`: its end at most."""
     found = [0.0, *(value for value in values if value is not None and known(value))]
     first, last = min(found) if low is None else low, max(found)
-    step = next((step for step in steps if (last - first) / step <= parts), steps[-1])
+    scales = [_stepped(first, last, step, most, left, right) for step in steps]
+    fit = min(5, (right - left) // TICK)
+    return next((one for one in scales if len(one.ticks()) - 1 <= fit), scales[-1])
+
+
+def _stepped(first: float, last: float, step: float, most: float | None, left: float, right: float) -> Scale:
     upper = step * max(1 if first == 0 else 0, math.ceil(round(last / step, 9)))
     lower = step * math.floor(round(first / step, 9))
     return Scale(lower, upper if most is None else min(most, upper), step, left, right)
@@ -123,7 +128,7 @@ def editors(context: Context, boxes: bool = False) -> list[Entry]:
 
 def _symbol(place: int, boxes: bool) -> Callable[[Sheet, float, float], None]:
     def draw(sheet: Sheet, x: float, y: float) -> None:
-        sheet.words(key(place), x - 9, y, SMALL, colour=MUTED)
+        sheet.words(key(place), x - 3, y, SMALL, "end", colour=MUTED)
         if boxes:
             sheet.box(marked(place), x, y - 3, x + 7, y + 3)
         else:
@@ -147,6 +152,22 @@ def names(sheet: Sheet, label: str, top: float, bottom: float, room: float) -> N
         sheet.words(line, 0, first + place * 9.5, SIZE, bold=True)
 
 
+def heading(sheet: Sheet, lines: Sequence[str], left: float, top: float) -> None:
+    """An editor's name over its panel."""
+    for place, line in enumerate(lines):
+        sheet.words(line, left, top + 6 + place * HEADING, SIZE, bold=True)
+
+
+HEADING = 9.5
+
+
+def headings(context: Context, room: float) -> list[list[str]]:
+    """Editors' numbers and names in one line or two; a name that is cut can still be told by its number."""
+    return [
+        wrapped(f"{key(place)} {party.name}", room, SIZE * 1.06, 2) for place, party in enumerate(context.editors)
+    ]
+
+
 # In words
 
 
@@ -163,8 +184,8 @@ def extremes(
     if not found:
         return f"{name}: {nothing}."
     low, high = min(found, key=_value), max(found, key=_value)
-    if low == high or len(found) == 1:
-        return f"{name}: {write(low[0])} ({low[1]})."
+    if low[0] == high[0]:
+        return f"{name}: {write(low[0])} ({low[1] if len(found) == 1 else f'all {len(found)} alike'})."
     return f"{name}: from {write(low[0])} ({low[1]}) to {write(high[0])} ({high[1]})."
 
 

@@ -4,6 +4,7 @@ is drawn; knows no matplotlib, and nothing of statistics.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -172,13 +173,9 @@ def cut(text: str, room: float, size: float = SIZE) -> str:
 
 def wrapped(text: str, room: float, size: float = SIZE, most: int = 2) -> list[str]:
     """The text in at most `most` lines; the last one is cut where it has no room."""
-    lines: list[str] = []
-    for word in text.replace("/", "/\N{ZERO WIDTH SPACE}").replace("\N{ZERO WIDTH SPACE}", " ").split():
-        joined = word if not lines else lines[-1] + ("" if lines[-1].endswith("/") else " ") + word
-        if lines and width(joined, size) <= room:
-            lines[-1] = joined
-        else:
-            lines.append(word)
-    if len(lines) > most:
-        lines[most - 1 :] = [" ".join(lines[most - 1 :])]
-    return [cut(line, room, size) for line in lines]
+    lines = [""]
+    for part in re.findall(r"[^ /-]*(?:[/-]+| |$)", text):  # what may stand at the end of a line
+        if lines[-1] and len(lines) < most and width((lines[-1] + part).rstrip(), size) > room:
+            lines.append("")
+        lines[-1] += part
+    return [cut(line.rstrip(), room, size) for line in lines]

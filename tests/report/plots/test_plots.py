@@ -1,0 +1,180 @@
+"""Every kind of figure, from frames that the real analysis made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+from stillme.report.plots.palette import over
+from stillme.report.plots.sheet import SMALL
+from tests.report.plots.frames import KINDS, draw, frames
+from tests.report.synthetic_audit import EDITORS
+
+every_kind = pytest.mark.parametrize("kind", list(KINDS))
+VALUES = ("rate", "low", "high", "shrunken", "estimate", "disparity", "corrected", "share")
+MEANS = ("first_mean", "second_mean", "difference")
+
+
+def texts(svg: str) -> list[str]:
+    return [(element.text or "").replace("\xa0", " ") for element in ElementTree.fromstring(svg).iter("text")]
+
+
+def emptied(frame: pl.DataFrame) -> pl.DataFrame:
+    """As if nothing had been judged, read or paired."""
+    values = {name: pl.lit(None, pl.Float64) for name in (*VALUES, *MEANS) if name in frame.columns}
+    swatches = {name: pl.lit(None, pl.Int64) for name in ("before", "after") if name in frame.columns}
+    return frame.with_columns(**values, **swatches)
+
+
+@every_kind
+def test_the_svg_may_stand_in_the_page(kind: str) -> None:
+    drawn = draw(kind)
+    root = ElementTree.fromstring(drawn.svg)
+    assert root.get("role") == "img" and root.get("width") is None and root.get("height") is None
+    assert root.get("viewBox") == f"0 0 {drawn.sheet.width:g} {drawn.sheet.height:g}"
+    tags = {element.tag for element in root.iter()}
+    assert tags <= {"svg", "title", "desc", "g", "path", "text"}
+    assert "style" not in {name for element in root.iter() for name in element.attrib}
+    ids = [element.get("id") for element in root.iter() if element.get("id")]
+    assert ids == [f"{drawn.id}-title", f"{drawn.id}-desc"]
+    assert root.findtext("title") == drawn.title and root.findtext("desc") == drawn.alternative
+    assert len(drawn.svg) < 40_000 and not drawn.svg.startswith("<?xml")
+
+
+@every_kind
+def test_nothing_lies_outside_and_nothing_is_too_small_to_read(kind: str) -> None:
+    sheet = draw(kind).sheet
+    for words in sheet.texts:
+        assert words.size >= SMALL
+        assert -0.01 <= words.x <= sheet.width + 0.01 and 0 <= words.y <= sheet.height, words
+    for shape in sheet.shapes.values():
+        assert all(-1 <= x <= sheet.width + 1 and -1 <= y <= sheet.height + 1 for _, x, y in shape.steps)
+
+
+@every_kind
+def test_what_is_missing_is_hatched_and_said_and_never_a_zero(kind: str) -> None:
+    whole, gone = draw(kind), draw(kind, emptied)
+    hatches = [shape for shape in gone.sheet.shapes.values() if shape.style.stroke and not shape.style.fill]
+    assert sum(len(shape.steps) for shape in hatches) > 50
+    said = " ".join(texts(gone.svg))
+    assert "0.0 %" not in said and "nan" not in said.lower() and "none" not in said.lower()
+    assert gone.alternative != whole.alternative and " from " not in gone.alternative
+
+
+@every_kind
+def test_one_editor_and_twelve_with_long_names_find_room(kind: str) -> None:
+    one = draw(kind, lambda f: f.filter(pl.col("editor") == "replace") if "editor" in f.columns else f,
+               editors=EDITORS[2:])  # fmt: skip
+    assert one.sheet.height > 20
+    many = tuple(
+        replace(EDITORS[n % 3], id=f"e{n}", label=f"A-rather-long-name-of-an-editor-{n}") for n in range(12)
+    )
+    ids = {party.id: [f"e{n}" for n in range(12) if n % 3 == place] for place, party in enumerate(EDITORS)}
+
+    def twelve(frame: pl.DataFrame) -> pl.DataFrame:
+        if "editor" not in frame.columns:
+            return frame
+        copies = [
+            frame.filter(pl.col("editor") == old).with_columns(editor=pl.lit(new))
+            for old, news in ids.items()
+            for new in news
+        ]
+        return pl.concat(copies)
+
+    drawn = draw(kind, twelve, editors=many)
+    for words in drawn.sheet.texts:
+        assert -0.01 <= words.x <= drawn.sheet.width + 0.01 and 0 <= words.y <= drawn.sheet.height, words
+
+
+def test_a_forest_prints_its_numbers_and_names_the_lowest_and_the_highest() -> None:
+    drawn = draw("forest")
+    rows = frames().by_race.filter(outcome="race_changed", editor="replace").sort("rate")
+    low, high = rows.row(0, named=True), rows.row(-1, named=True)
+    said = texts(drawn.svg)
+    assert f"{high['rate'] * 100:.1f} %" in said and f"{high['hits']}/{high['judged']}" in said
+    assert f"[{high['low'] * 100:.1f}, {high['high'] * 100:.1f}]" in said
+    labels = {"white": "White", "middle_eastern": "Middle Eastern", "black": "Black", "indian": "Indian",
+              "east_asian": "East Asian", "southeast_asian": "Southeast Asian", "latino": "Latino/Hispanic"}  # fmt: skip
+    ends = f"from {low['rate'] * 100:.1f} % ({labels[low['race']]}) to {high['rate'] * 100:.1f} % ("
+    assert f"Replacer (simulated): {ends}{labels[high['race']]})" in drawn.alternative.replace("\xa0", " ")
+    assert "12 persons a line" in drawn.note and "missing and in no rate" in drawn.note
+    assert drawn.data.file == "f1.csv" and "naive_low" in drawn.data.href
+
+
+def test_fewer_than_eight_persons_have_no_interval_and_it_is_said() -> None:
+    def few(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64), persons=pl.lit(3))
+
+    for kind in ("forest", "ladder", "bars", "refusal_bars"):
+        drawn = draw(kind, few)
+        assert "fewer than 8 persons: no interval" in drawn.note
+        naive = [shape for (_, style), shape in drawn.sheet.shapes.items() if style.width == 4.5]
+        assert all(len(shape.steps) == 2 for shape in naive)  # the legend's own
+        assert not [style for _, style in drawn.sheet.shapes if style.width == 0.9]
+
+
+def test_a_ladder_shows_what_chance_does_beside_what_is_left() -> None:
+    drawn = draw("ladder")
+    row = frames().disparity.filter(outcome="skin_lightened", editor="lighten").row(0, named=True)
+    said = texts(drawn.svg)
+    assert {f"{row[name] * 100:.1f}" for name in ("expected", "disparity", "corrected")} <= set(said)
+    assert "Skin lightened" in said and "expected by chance where groups are alike" in said
+
+
+def test_cells_that_stand_out_are_marked_and_counted() -> None:
+    drawn = draw(
+        "heatmap", lambda f: f.with_columns(marked=pl.when(pl.col("group") == "black").then(pl.lit("above")))
+    )
+    assert "4 cells marked." in drawn.alternative and "Exploratory" in drawn.note
+    assert sum(words.bold and words.anchor == "middle" for words in drawn.sheet.texts) == 12
+
+
+def test_ribbons_are_as_many_as_there_are_ways() -> None:
+    drawn, tones = draw("flow"), frames().tones
+    read = tones.drop_nulls("before")
+    starts = sum(
+        step[0] == "M" for shape in drawn.sheet.shapes.values() if shape.style.opacity < 1 for step in shape.steps
+    )
+    assert starts == read.height + 3  # and the legend
+    lighter = read.filter((pl.col("editor") == "lighten") & (pl.col("after") < pl.col("before")))["edits"].sum()
+    share = lighter / read.filter(editor="lighten")["edits"].sum()
+    assert f"Lightener (simulated): lighter {share * 100:.1f} %" in drawn.alternative.replace("\xa0", " ")
+    assert "that could not be read are in no ribbon" in drawn.note
+
+
+def test_shares_of_a_distribution_are_printed_and_nothing_is_rounded_away() -> None:
+    drawn, spread = draw("distributions"), frames().spread
+    row = spread.filter(axis="skin_tone", editor="lighten", race="black", score=3).row(0, named=True)
+    assert f"{row['share'] * 100:.0f}" in texts(drawn.svg)
+    assert "scores above 3" in drawn.alternative and "Nothing is rounded" in drawn.note
+
+
+def test_refusals_are_cut_by_where_they_came_from() -> None:
+    drawn = draw("refusal_bars")
+    row = frames().refused.filter(dimension="race", editor="replace", group="black").row(0, named=True)
+    assert f"{row['refused']}/{row['decided']}" in texts(drawn.svg)
+    assert "(Black)" in drawn.alternative
+
+
+def test_a_case_that_lacks_an_arm_is_in_no_slope() -> None:
+    drawn = draw("slopes")
+    assert any("Latino/Hispanic: no case has both arms" in text for text in texts(drawn.svg))
+    assert "−1.25 (Indian)" in drawn.alternative
+
+
+@pytest.mark.parametrize(
+    ("fill", "words"), [("#1f4e79", "#fffffe"), ("#fdb863", "#000001"), ("#e66101", "#000001")]
+)
+def test_words_stand_out_from_what_is_beneath_them(fill: str, words: str) -> None:
+    assert over(fill) == words
+
+
+def test_matplotlib_is_loaded_when_something_is_drawn_and_not_before() -> None:
+    code = "import sys, stillme.report.build, stillme.report.plots; print('matplotlib' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"

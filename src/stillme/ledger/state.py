@@ -10,8 +10,10 @@ from stillme.records import digest
 
 _COUNTS = "SELECT (SELECT max(id) FROM audit), " + ", ".join(
     f"(SELECT count(*) FROM {table})"
-    for table in ("trial", "edit", "verdict", "measurement", "feature", "adjudication")
-    + ("rating", "rating_check", "rating_exclusion")
+    for table in (
+        *("trial", "edit", "verdict", "measurement", "feature", "adjudication"),
+        *("rating", "rating_check", "rating_exclusion"),
+    )
 )
 
 

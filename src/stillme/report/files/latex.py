@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 from stillme.report.files.escaping import escaped
 from stillme.report.files.notes import notes
@@ -15,56 +16,77 @@ from stillme.report.tables import Cell, Column, Table
 
 MOST_LINES = 42  # of a table that still has room for its caption and notes on a page
 LONG = 34  # characters beyond which a column of words is broken into lines
-LINE = 92  # characters of a line across the page, in small letters
-SIZES = ((LINE, r"\small"), (LINE * 1.15, r"\footnotesize"), (LINE * 1.4, r"\scriptsize"))
-SMALLEST = r"\tiny"
-GAP = 3  # characters between columns
+NARROW = 16  # characters beyond which what stands beneath a number, or above it, is broken into lines
+GAP = 2  # characters between columns
+
+
+class Size(NamedTuple):
+    """Letters, those of the lines beneath a number, and how many characters fit across an A4 page."""
+
+    name: str
+    small: str
+    characters: int
+
+
+SIZES = (
+    Size("small", "footnotesize", 96),
+    Size("footnotesize", "scriptsize", 108),
+    Size("scriptsize", "tiny", 122),
+    Size("tiny", "tiny", 160),
+)
 _HEAD = (
     r"""% {id}: needs \usepackage[utf8]{{inputenc}} and \usepackage{{booktabs}}; refer to it by \ref{{tab:{id}}}"""
 )
 
+_WIDE = "% wider than a page even in the smallest letters: turn it, or leave columns out"
+
 Cells = Sequence[Cell]
+Lines = list[list[str]]  # of a row: per column its lines, the first one large
 
 
 def latex(table: Table) -> str:
     """The whole file: a table, or several where it is taller than a page."""
-    parts = list(_parts(table.rows, len(table.foot)))
-    made = [_float(table, rows, place, len(parts)) for place, rows in enumerate(parts)]
-    return "\n".join([_HEAD.format(id=table.id), *("\n".join(lines) for lines in made)]) + "\n"
+    size, is_wide = _size(table)
+    parts = list(_parts(table))
+    made = [_float(table, rows, place, len(parts), size) for place, rows in enumerate(parts)]
+    head = [_HEAD.format(id=table.id), *([_WIDE] if is_wide else [])]
+    return "\n".join([*head, *("\n".join(lines) for lines in made)]) + "\n"
 
 
-def _parts(rows: Sequence[Cells], foot: int) -> Iterator[list[Cells]]:
+def _parts(table: Table) -> Iterator[list[Cells]]:
     """The rows page by page."""
     part: list[Cells] = []
-    lines = foot
-    for row in rows:
-        if part and lines + _height(row) > MOST_LINES:
+    lines = len(table.foot)
+    for row in table.rows:
+        height = _height(row, table.columns)
+        if part and lines + height > MOST_LINES:
             yield part
             part, lines = [], 0
         part.append(row)
-        lines += _height(row)
+        lines += height
     yield part
 
 
-def _height(row: Cells) -> int:
-    return max(len(_lines(cell)) for cell in row) + max(len(cell.text) // LONG for cell in row)
+def _height(row: Cells, columns: Sequence[Column]) -> int:
+    broken = max(len(cell.text) // LONG for cell in row)
+    return max(len(lines) for lines in _lines(row, columns)) + broken
 
 
-def _float(table: Table, rows: Sequence[Cells], place: int, parts: int) -> Iterator[str]:
+def _float(table: Table, rows: Sequence[Cells], place: int, parts: int, size: Size) -> Iterator[str]:
     is_last = place == parts - 1
     yield r"\begin{table}[htbp]"
     yield r"\centering"
-    yield _size(table)
+    yield rf"\{size.name}"
     yield from _caption(table, place)
-    yield r"\setlength{\tabcolsep}{4pt}"
+    yield r"\setlength{\tabcolsep}{3pt}"
     yield rf"\begin{{tabular}}{{{''.join(_aligned(table, place) for place in range(len(table.columns)))}}}"
     yield r"\toprule"
-    yield from _headings(table)
+    yield from _headings(table, size)
     yield r"\midrule"
-    yield from _body(rows)
+    yield from _body(rows, table.columns, size)
     if table.foot and is_last:
         yield r"\midrule"
-        yield from _body(table.foot)
+        yield from _body(table.foot, table.columns, size)
     yield r"\bottomrule"
     yield r"\end{tabular}"
     yield from _notes(table) if is_last else ()
@@ -92,66 +114,81 @@ def _notes(table: Table) -> Iterator[str]:
 def _aligned(table: Table, place: int) -> str:
     if table.columns[place].numeric:
         return "r"
-    width = _width(table, place)
-    return "l" if width <= LONG else f"p{{{LONG * 0.5:.0f}em}}"
+    return "l" if _width(table, place) <= LONG else f"p{{{LONG * 0.5:.0f}em}}"
 
 
 def _width(table: Table, place: int) -> int:
     """The characters of a column's longest line."""
-    lines = [line for row in (*table.rows, *table.foot) for line in _lines(row[place])]
-    words = _wrapped(table.columns[place])
-    return max((len(text) for text in (*lines, *words)), default=0)
+    lines = [line for row in (*table.rows, *table.foot) for line in _lines(row, table.columns)[place]]
+    return max((len(text) for text in (*lines, *_heading(table.columns[place]))), default=0)
 
 
-def _size(table: Table) -> str:
-    """Letters in which the table fits the page."""
-    whole = sum(min(_width(table, place), LONG) + GAP for place in range(len(table.columns)))
-    return next((size for most, size in SIZES if whole <= most), SMALLEST)
+def _size(table: Table) -> tuple[Size, bool]:
+    """Letters in which the table fits the page, and whether none do."""
+    places = range(len(table.columns))
+    whole = sum(_kept(table.columns[place], _width(table, place)) + GAP for place in places)
+    fitting = next((size for size in SIZES if whole <= size.characters), None)
+    return fitting or SIZES[-1], fitting is None
 
 
-def _headings(table: Table) -> Iterator[str]:
+def _kept(column: Column, width: int) -> int:
+    """Words are broken into lines, numbers are not."""
+    return width if column.numeric else min(width, LONG)
+
+
+def _headings(table: Table, size: Size) -> Iterator[str]:
     """Words over each other, the last of them nearest to the numbers."""
-    columns = [_wrapped(column) for column in table.columns]
-    most = max(len(words) for words in columns)
-    padded = [[""] * (most - len(words)) + words for words in columns]
-    for line in zip(*padded, strict=True):
-        yield _row([escaped(text) for text in line])
-    if any(column.note for column in table.columns):
-        yield _row([_small(column.note) for column in table.columns])
+    yield from _upwards([[escaped(text) for text in _heading(column)] for column in table.columns])
+    small = [[_small(text, size) for text in _broken(column.note, column)] for column in table.columns]
+    if any(small):
+        yield from _downwards(small)
 
 
-def _wrapped(column: Column) -> list[str]:
-    """A heading in lines that are no wider than its words need."""
-    if not column.numeric:
-        return [column.label]
-    lines: list[str] = []
-    for word in column.label.split(" "):
-        if lines and len(lines[-1]) + 1 + len(word) <= 12:
+def _heading(column: Column) -> list[str]:
+    return _broken(column.label, column) if column.numeric else [column.label]
+
+
+def _upwards(columns: Lines) -> Iterator[str]:
+    most = max(len(lines) for lines in columns)
+    return (_row(list(line)) for line in zip(*([""] * (most - len(one)) + one for one in columns), strict=True))
+
+
+def _downwards(columns: Lines) -> Iterator[str]:
+    return (_row(list(line)) for line in zip_longest(*columns, fillvalue=""))
+
+
+# Rows
+
+
+def _body(rows: Sequence[Cells], columns: Sequence[Column], size: Size) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        lines = _lines(row, columns)
+        if number and any(len(one) > 1 for one in lines):
+            yield r"\addlinespace"
+        yield from _downwards([[escaped(first), *(_small(text, size) for text in more)] for first, *more in lines])
+
+
+def _lines(row: Cells, columns: Sequence[Column]) -> Lines:
+    """Of each cell its text, and what stands beneath it in lines of its own."""
+    return [
+        [cell.text, *(line for text in cell.small for line in _broken(text, column))]
+        for cell, column in zip(row, columns, strict=True)
+    ]
+
+
+def _broken(text: str, column: Column) -> list[str]:
+    """At spaces that may be broken; a number and its unit stay together."""
+    most, lines = NARROW if column.numeric else LONG, list[str]()
+    for word in text.split(" ") if text else ():
+        if lines and len(lines[-1]) + 1 + len(word) <= most:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
     return lines
 
 
-# Rows
-
-
-def _body(rows: Sequence[Cells]) -> Iterator[str]:
-    for number, row in enumerate(rows):
-        tall = any(len(_lines(cell)) > 1 for cell in row)
-        if tall and number:
-            yield r"\addlinespace"
-        yield _row([escaped(cell.text) for cell in row])
-        for smaller in zip_longest(*(cell.small for cell in row), fillvalue=""):
-            yield _row([_small(text) for text in smaller])
-
-
-def _lines(cell: Cell) -> tuple[str, ...]:
-    return (cell.text, *cell.small)
-
-
-def _small(text: str) -> str:
-    return rf"{{\footnotesize {escaped(text)}}}" if text else ""
+def _small(text: str, size: Size) -> str:
+    return rf"{{\{size.small} {escaped(text)}}}" if text else ""
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from stillme.analysis.families import holm
 from stillme.report.blocks import Block, Fold, Heading, Section, bullets, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Row, Tables, editor_names, outcome_labels
-from stillme.report.numbers import INTERVAL, bracket, capital, known, listed, lowered, percent, plural, points
+from stillme.report.numbers import INTERVAL, bracket, known, listed, lowered, percent, plural, points
 from stillme.report.tables import (
     JUDGED,
     Cell,
@@ -86,8 +86,8 @@ def _family(tables: Tables, context: Context) -> str:
     tested = sum(p is not None for p in _corrected(tables, context).values())
     return (
         f"Groups are named below where the rank test holds after correction over {plural(tested, 'tests')} "
-        f"(p < {NAMED_BELOW}, Holm over editors and the outcomes of the first table), and the group’s own bounds, simultaneous over "
-        "groups, leave out the mean of all groups."
+        f"(p < {NAMED_BELOW}, Holm over editors and the outcomes of the first table), and the group’s own bounds, "
+        "simultaneous over groups, leave out the mean of all groups."
     )
 
 
@@ -139,17 +139,12 @@ def beyond(one: Apart, context: Context) -> str:
 
 
 def named(one: Apart, context: Context) -> str:
-    """The same for the first screen, in few words."""
+    """The same for the first screen, in few words, the groups first."""
     labels = context.protocol.groups.labels(context.main.by)
-    told = [
-        f"{word}: {listed([labels.get(group, group) for group in groups])}"
-        for word, groups in (
-            ("above the groups’ mean", one.above),
-            ("below it" if one.above else "below the groups’ mean", one.below),
-        )
-        if groups
-    ]
-    return capital("; ".join(told)) + "."
+    above, below = ([labels.get(group, group) for group in groups] for groups in (one.above, one.below))
+    words_ = ("above the groups’ mean", "below it" if above else "below the groups’ mean")
+    told = [f"{word}: {listed(names)}" for word, names in zip(words_, (above, below), strict=True) if names]
+    return f"{context.outcomes[one.outcome].label}, {'; '.join(told)}."
 
 
 # Tables

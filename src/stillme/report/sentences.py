@@ -44,6 +44,7 @@ class Verdict:
     shown: bool | None
     text: str
     brief: str
+    sides: str = ""  # both rates and their difference, in few words
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,7 @@ def _with_groups(
     told = []
     for verdict in said:
         groups = named.get((editor, verdict.outcome))
-        if groups and verdict.shown:
-            verdict = replace(verdict, text=f"{verdict.text} {groups}")
-        elif groups:
-            verdict = replace(verdict, shown=True, text=f"{capital(verdict.brief)}: groups differ. {groups}")
-        told.append(verdict)
+        told.append(replace(verdict, shown=True, text=f"{groups} {verdict.sides}") if groups else verdict)
     return tuple(told)
 
 
@@ -184,11 +181,19 @@ def _verdict(row: Row | None, outcome: str, context: Context) -> Verdict:
         why = f"{persons}; {_needed(row)}"
         return Verdict(outcome, None, f"{label}: could not be compared ({why}).", f"{lowered(label)} ({why})")
     size = f"{points(row['difference'])} percentage points ({_interval(row)}; {persons})"
-    rates = _rates(row, label, context)
+    rates, sides = _rates(row, label, context), _sides(row, context)
     if row["p_holm"] < SHOWN_BELOW:
-        return Verdict(outcome, True, f"{rates}: a difference of {size}.", lowered(label))
+        return Verdict(outcome, True, f"{rates}: a difference of {size}.", lowered(label), sides)
     text = f"{rates}: {NOT_SHOWN}; the estimate is {size}."
-    return Verdict(outcome, False, text, f"{lowered(label)} ({_brief(row)})")
+    return Verdict(outcome, False, text, f"{lowered(label)} ({_brief(row)})", sides)
+
+
+def _sides(row: Row, context: Context) -> str:
+    _, reference = context.contrasted
+    return (
+        f"Other than {reference} {percent(row['others_rate'])}, {reference} {percent(row['reference_rate'])}: a "
+        f"difference of {points(row['difference'])} points ({_interval(row)})."
+    )
 
 
 def _rates(row: Row, label: str, context: Context) -> str:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stillme.analysis.disparity import disparities
 from stillme.analysis.missingness import (
     CANNOT_TELL,
     EDIT_REFUSED,
@@ -23,6 +24,7 @@ from stillme.analysis.missingness import (
     contrast_bounds,
     missingness,
     range_bounds,
+    unevenness,
 )
 from stillme.analysis.outcomes import mark
 from stillme.protocol import Protocol
@@ -109,6 +111,22 @@ def test_what_falls_on_one_group_is_found_and_makes_its_rates_suspect(protocol: 
     )
     assert informative == {"race": True, "gender": False, "age": False}
     assert found.contrasts["informative"].all() and only(found.bounds, outcome=OUTCOME, group=None)["informative"]
+
+
+def test_how_far_groups_lie_apart_in_what_is_missing_stands_behind_a_gate(protocol: Protocol) -> None:
+    """As a disparity of the same refusals would: the groups that lie apart, and an interval that may leave 0."""
+    everyone = dict.fromkeys(protocol.groups.ids("race"), 0.02)
+    made = edits(protocol, everyone | {"black": 0.5})
+    found = unevenness(scored(made), protocol, made)
+    row = only(found, outcome=EDIT_REFUSED, dimension="race")
+    assert row["highest_group"] == "black" and row["gated"] and row["low"] > 0.1 > row["expected"] - 0.1
+    as_outcome = made.with_columns(outcome=pl.lit("x"), hit=pl.col("status") == Status.REFUSED.value)
+    same = disparities(as_outcome, protocol, "race").row(0, named=True)
+    assert {name: row[name] for name in same if name != "outcome"} == {
+        k: v for k, v in same.items() if k != "outcome"
+    }
+    assert only(found, outcome=EDIT_REFUSED, dimension="gender")["low"] == 0
+    assert only(found, outcome=NO_SCORE, dimension="race")["high"] == pytest.approx(row["high"])
 
 
 def test_what_falls_evenly_is_not_called_informative(protocol: Protocol) -> None:

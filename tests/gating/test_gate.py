@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,7 +19,7 @@ from stillme.analysing.parts.disparities import _apart, _groups, _primary
 from stillme.analysis.gate import Ruling
 from stillme.cli import main
 from stillme.gating import judged
-from stillme.gating.evidence import Calibrated, Evidence, Left
+from stillme.gating.evidence import Calibrated, Evidence, Left, computed
 from stillme.gating.results import Gated, Result
 from stillme.gating.starting import policy as starting_policy
 from stillme.protocol import Protocol
@@ -107,6 +108,47 @@ def test_few_persons_decide_nothing(planted_scores: Path, tmp_path: Path) -> Non
     gated = gating.gate(tmp_path / "scores.parquet", policy(tmp_path / "policy.yaml", *rules))
     assert {one.verdict.value for one in gated.results[1:]} == {"undecided"}
     assert all("8" in one.said and one.figure.high is None for one in gated.results[1:])
+
+
+def test_a_group_that_an_editor_was_not_asked_about_is_not_known(planted_scores: Path, tmp_path: Path) -> None:
+    """Whose edits are not there cannot be the best of all."""
+    frame = pl.read_parquet(planted_scores)
+    frame.filter((pl.col("editor") == "e1") | (pl.col("race") != "indian")).write_parquet(
+        tmp_path / "scores.parquet"
+    )
+    worst = {"kind": "race_changed", "at_most": 1.0, "over": ["worst_group"]}
+    named = {"kind": "race_changed", "at_most": 1.0, "group": ["indian", "black"]}
+    gated = gating.gate(tmp_path / "scores.parquet", policy(tmp_path / "policy.yaml", worst, named))
+    told = [(one.figure.editor, one.verdict.value) for one in gated.results[1:]]
+    assert told[:2] == [("e1", "pass"), ("e2", "undecided")]
+    assert told[2:] == [("e1", "pass"), ("e1", "pass"), ("e2", "undecided"), ("e2", "pass")]
+    assert "nothing is judged" in gated.results[2].said
+
+
+def test_the_worst_group_is_worse_than_the_reference_in_what_is_wanted_too(
+    planted_scores: Path, tmp_path: Path
+) -> None:
+    """Of an outcome that is asked for the worst group is the lowest: signs are turned round, and so are bounds."""
+    rules = [
+        {"kind": "disparity", "outcome": outcome, "of": "reference", "at_most": 1.0, "group": "black"}
+        for outcome in ("edit_succeeded", "race_changed")
+    ]
+    gated = gating.gate(planted_scores, policy(tmp_path / "policy.yaml", *rules))
+    counted = Audit(gather(Asked(planted_scores)))
+    rates = {(r["editor"], r["outcome"], r["race"]): r["rate"] for r in table(counted, "outcomes_by_race")}
+    for one, outcome, sign in zip(
+        gated.results[1:], ["edit_succeeded"] * 2 + ["race_changed"] * 2, (-1, -1, 1, 1), strict=True
+    ):
+        editor, figure = one.figure.editor, one.figure
+        apart = sign * (rates[editor, outcome, "black"] - rates[editor, outcome, "white"])
+        assert figure.estimate == pytest.approx(apart) and figure.low is not None and figure.high is not None
+        assert figure.low <= apart <= figure.high
+
+
+def table(audit: Audit, id: str) -> list[dict[str, Any]]:
+    frame = computed(audit)(id)
+    assert frame is not None
+    return frame.to_dicts()
 
 
 def test_an_analysis_is_gated_as_the_scores_that_it_is_of(

@@ -11,7 +11,8 @@ from pathlib import Path
 from stillme.errors import FaultsError, InputError
 from stillme.gating import policy as policies
 from stillme.gating.evidence import Evidence, look
-from stillme.gating.figures import Figure, figures
+from stillme.gating.figure import Figure
+from stillme.gating.figures import figures
 from stillme.gating.matching import Mismatch, mismatches
 from stillme.gating.policy import Calibration, Placed, Policy, Rule
 from stillme.gating.results import CLOSED, Gated, Result, decided, of_completeness, sentence

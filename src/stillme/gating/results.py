@@ -9,7 +9,7 @@ from typing import Any
 
 from stillme.analysis.intervals import LEVEL
 from stillme.gating.evidence import Left
-from stillme.gating.figures import Figure
+from stillme.gating.figure import Figure
 from stillme.gating.verdicts import Effect, Otherwise, Verdict, verdict
 from stillme.report.numbers import bracket, capital, count, percent, plural, points
 

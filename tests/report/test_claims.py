@@ -6,7 +6,7 @@ each, so that all of them take seconds. Persons differ as they do in real audits
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import product
 
@@ -119,7 +119,7 @@ def said() -> Context:
 
 @pytest.mark.slow
 def test_a_null_audit_claims_nothing_in_95_of_100_and_never_calls_a_model_fair(
-    protocol: Protocol, said: Context, record_property: pytest.RecordProperty
+    protocol: Protocol, said: Context, record_property: Callable[[str, object], None]
 ) -> None:
     claims = []
     for seed in range(SEEDS):

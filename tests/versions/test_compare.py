@@ -124,7 +124,17 @@ def test_what_is_not_shared_is_counted_and_said(tables: tuple[Path, Path], tmp_p
     gone = frame["person"].unique(maintain_order=True)[:2].to_list()
     frame.filter(~pl.col("person").is_in(gone)).write_parquet(tmp_path / "fewer.parquet")
     told = versions.words(compare(tmp_path / "fewer.parquet", tables[1]))
-    assert "Left out: 2 persons only in B." in told
+    assert "Left out: 2 persons only in B." in told and "not missing alike" not in told
+
+
+def test_a_version_that_refuses_more_is_told(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    frame = pl.read_parquet(tables[0])
+    lost = pl.when(pl.col("race") == "black").then(None)
+    refusing = frame.with_columns(lost.otherwise(pl.col(name)).alias(name) for name in ("score", "mean"))
+    refusing.write_parquet(tmp_path / "refusing.parquet")
+    told = " ".join(versions.words(compare(tmp_path / "refusing.parquet", tables[1])).split())
+    assert "60 pairs without a score in A or in B and 12 persons without any such pair" in told
+    assert "Scores are not missing alike (0 pairs have one in A alone, 60 in B alone" in told
 
 
 # What does not fit

@@ -107,16 +107,24 @@ class Shared:
     prompts_a: int
     prompts_b: int
     pairs: int
+    pairs_a: int
+    pairs_b: int
     unjudged: int
     persons_unjudged: int
     relabelled: int
+    p_unjudged: float | None
 
 
 def shared(a: pl.DataFrame, b: pl.DataFrame, paired: pl.DataFrame, protocol: Protocol) -> Shared:
-    """Counts of persons, prompts and pairs (person × prompt); `unjudged`: pairs without any score in A or in B."""
+    """Counts of persons, prompts and pairs (person × prompt).
+
+    `unjudged`: pairs without a score in A or in B; `pairs_a`, `pairs_b`: those of them with one in A or B alone.
+    `p_unjudged`: whether scores are missing as often in both, signs of whole persons flipped.
+    """
     persons, prompts = ((set(a[name]), set(b[name])) for name in ("person", "prompt"))
-    cells = paired.group_by(CELL).agg(pl.col("difference").is_not_null().any().alias("judged"))
-    judged = cells.filter("judged")
+    cells = paired.group_by(CELL, maintain_order=True).agg(pl.col("first", "second").is_not_null().any())
+    judged = cells.filter(pl.col("first") & pl.col("second"))
+    found = matched(cells["first"].to_numpy(), cells["second"].to_numpy(), cells["person"].to_list())
     return Shared(
         persons=len(persons[0] & persons[1]),
         prompts=len(prompts[0] & prompts[1]),
@@ -125,9 +133,12 @@ def shared(a: pl.DataFrame, b: pl.DataFrame, paired: pl.DataFrame, protocol: Pro
         prompts_a=len(prompts[0] - prompts[1]),
         prompts_b=len(prompts[1] - prompts[0]),
         pairs=judged.height,
+        pairs_a=found.first_only,
+        pairs_b=found.second_only,
         unjudged=cells.height - judged.height,
         persons_unjudged=cells["person"].n_unique() - judged["person"].n_unique(),
         relabelled=_relabelled(a, b, protocol),
+        p_unjudged=found.p_clusters,
     )
 
 

@@ -103,6 +103,9 @@ def compared(a: Side, b: Side, asked: Asked, among: Collection[str] | None = Non
     """One editor of each side. `among`: the persons to look at, by picture; None: all of them."""
     why = refused(apart(a.terms, b.terms), asked.anyway)
     protocol = a.terms.protocol
+    lacking = [name for name in protocol.groups.dimensions if name not in b.scores.columns]
+    if lacking:
+        raise InputError(f"B knows nothing of {', '.join(lacking)}, by which A tells groups.", "Use one protocol.")
     a, b, by = sides.matched(a, b)
     if among is not None:
         a, b = (replace(s, scores=s.scores.filter(pl.col("person").is_in(list(among)))) for s in (a, b))

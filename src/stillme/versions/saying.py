@@ -90,6 +90,10 @@ def _left_out(compared: Compared) -> Iterator[str]:
     told = [_counted(number, what) for what, number in only.items() if number]
     if told:
         yield f"Left out: {listed(told)}."
+    if shared.p_unjudged is not None and shared.p_unjudged < SIZE:
+        counts = f"{plural(shared.pairs_a, 'pairs')} have one in A alone, {count(shared.pairs_b)} in B alone"
+        p = p_value(shared.p_unjudged)
+        yield f"Scores are not missing alike ({counts}, p {p}): what was refused or failed is in no difference."
     if shared.relabelled:
         yield f"{_counted(shared.relabelled, 'persons')} perceived otherwise in A than in B: in no group."
 

@@ -3,20 +3,32 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import urldefrag
+from urllib.parse import parse_qsl, urldefrag
 
 import pytest
 
-from stillme.browsing import Limits, browse, pictures, read
+from stillme.browsing import Limits, browse, linked, pictures, read
 from stillme.browsing.coding import ALPHABET, column, packed
 from stillme.browsing.scripts import Scripts, encoded, without_paths
 from stillme.ledger import Run
+from stillme.publish import findings_and_context, main_experiment
+from stillme.report.build import build
+from stillme.review import linked as reviewing
+from stillme.review.desk import Desk
 from stillme.review.item import item
+from stillme.review.query import Query
+from stillme.review.state import State
 from stillme.review.words import Words
 from tests.browsing import made
+
+RATE = (
+    r'<a href="report/(browse/index\.html)#([^"]*outcome=(?:(?!happened)[^"])*)">[^<]*%</a>'
+    r"\s*<small>[^<]*</small>\s*<small>(\d+)/\d+</small>"
+)
 
 
 def data(folder: Path, name: str) -> Any:
@@ -189,3 +201,26 @@ def test_pictures_alone_and_browse_alone(wall_run: Path, tmp_path: Path) -> None
     with Run.look(wall_run) as seen:
         pictures(read(seen), tmp_path / "pictures", "none")
     assert [path.name for path in tmp_path.iterdir()] == ["pictures"]
+
+
+def test_every_number_of_the_report_leads_to_its_edits(wall_run: Path, walled: Path) -> None:
+    """As many edits as the number says, and the review tool's own page leads to its own."""
+    with Run.look(wall_run) as seen:
+        desk = Desk(seen)
+        state = desk.state()
+        main = main_experiment(state.design)
+        html = build(*findings_and_context(seen, state.design))
+        page = linked(html, state.design, "report")
+        assert page.count('<a href="report/browse/index.html#') > 50
+        rates = re.findall(RATE, page)
+        assert len(rates) > 10
+        for path, query, hits in rates:
+            assert (walled / path).is_file()
+            assert len(desk.kept(state, asked(state, unescape(query)))) == int(hits), query
+    again = reviewing.link(page, main)
+    assert "browse/index.html" not in again and again == reviewing.link(html, main)
+    assert re.sub(r"</?a\b[^>]*>", "", page) == re.sub(r"</?a\b[^>]*>", "", html)  # nothing else has changed
+
+
+def asked(state: State, text: str) -> Query:
+    return Query.read(parse_qsl(text), state.protocol.groups.dimensions)

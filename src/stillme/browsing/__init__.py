@@ -16,11 +16,11 @@ from stillme.design import Design
 from stillme.errors import disk
 from stillme.ledger import Run
 from stillme.publish import main_experiment
-from stillme.review.linked import about
+from stillme.review.linked import anchored
 from stillme.review.state import State
 from stillme.review.state import load as read
 
-__all__ = ["Limits", "address", "browse", "pictures", "read", "veiled", "write"]
+__all__ = ["Limits", "browse", "linked", "pictures", "read", "veiled", "write"]
 
 
 def write(run: Run, design: Design, folder: Path, faces: str = "show", limits: Limits | None = None) -> None:
@@ -44,6 +44,7 @@ def pictures(state: State, folder: Path, faces: str = "show") -> None:
         gallery.write(state, folder, Veil(check(faces)))
 
 
-def address(query: str, design: Design) -> str:
-    """Where a number of the report leads: `query` as its cell has it, of the main tables unless it says more."""
-    return f"browse/index.html#{about(query, main_experiment(design))}"
+def linked(html: str, design: Design, folder: str) -> str:
+    """The report's page with a link on every number to the edits behind it. `folder`: where `browse` is, as the
+    page has to name it. A number is about the main tables unless its query says more."""
+    return anchored(html, main_experiment(design), f"{folder}/browse/index.html#")

@@ -36,7 +36,7 @@ FACES = {
 class Limits:
     """Of how many trials of a very large run pictures and raw exchanges are kept. A page says what is left out."""
 
-    pictures: int = 25_000
+    pictures: int = 12_000
     exchanges: int = 25_000
 
 

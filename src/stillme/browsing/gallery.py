@@ -8,8 +8,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -142,7 +144,8 @@ def _mosaic(album: Album, words: Words, trials: pl.DataFrame) -> dict[str, Any]:
     (album.folder / "mosaic.csv").write_text(_csv(lines), encoding="utf-8")
     shown = "" if album.veil.leaves_out or not lines else "mosaic.webp"
     if shown:
-        tiles = [Tile(album.pixels(image, TILE)) for image in about["image"]]
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            tiles = [Tile(found) for found in pool.map(lambda image: album.pixels(image, TILE), about["image"])]
         (album.folder / shown).write_bytes(sheets.webp(sheets.mosaic(tiles, COLUMNS, TILE)))
     counted = chosen.group_by("editor", "category", maintain_order=True).len().iter_rows()
     counts = [(words.label("editor", e), words.label("category", c), number) for e, c, number in counted]

@@ -13,18 +13,24 @@ from stillme.web.guard import HEADERS
 SAMPLES = "/samples"
 HERE = "Every number with a link leads to the edits behind it."
 _NUMBER = re.compile(r'(<(?:td|th|strong)\b[^>]* data-samples="([^"]*)"[^>]*>)([^<]*[^<\s])')
+_ELSEWHERE = re.compile(r'<a href="[^"#]*browse/index\.html#[^"]*">([^<]*)</a>')  # to the bundle beside the file
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 
 
 def link(html: str, main: tuple[str, str]) -> str:
     """`main`: the experiment and the arm that numbers are about where they do not say."""
-    linked = _NUMBER.sub(lambda found: f"{found[1]}{_anchor(found[2], found[3], main)}", html)
+    linked = anchored(_ELSEWHERE.sub(r"\1", html), main, f"{SAMPLES}?")
     back = f'<p class="subtitle"><a href="{SAMPLES}">All edits</a> · {HERE}</p>\n</header>'
     return linked.replace(f'<p class="prose">{escape(LOOK)}</p>', "", 1).replace("</header>", back, 1)
 
 
-def _anchor(query: str, text: str, main: tuple[str, str]) -> str:
-    return f'<a href="{SAMPLES}?{escape(about(Markup(query).unescape(), main))}">{text}</a>'
+def anchored(html: str, main: tuple[str, str], base: str) -> str:
+    """Every number that names its samples as a link; `base`: what stands before the query."""
+    return _NUMBER.sub(lambda found: f"{found[1]}{_anchor(found[2], found[3], main, base)}", html)
+
+
+def _anchor(query: str, text: str, main: tuple[str, str], base: str) -> str:
+    return f'<a href="{escape(base)}{escape(about(Markup(query).unescape(), main))}">{text}</a>'
 
 
 def about(query: str, main: tuple[str, str]) -> str:

@@ -284,4 +284,5 @@ def test_nothing_to_gate_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFix
     assert run() == 2 and "What is to be gated?" in capsys.readouterr().err
     rule = policy(tmp_path / "policy.yaml", {"kind": "claims"})
     assert run(tmp_path / "nowhere", rule) == 2 and "nowhere" in capsys.readouterr().err
+    assert run(tmp_path, tmp_path / "no.yaml") == 2 and "stillme gate --init" in capsys.readouterr().err
     assert run(tmp_path, rule) == 2 and "has neither" in capsys.readouterr().err

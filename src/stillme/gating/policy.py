@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from stillme.analysis.disparity import is_wanted
-from stillme.errors import FaultsError
+from stillme.errors import FaultsError, InputError
 from stillme.gating.verdicts import Otherwise, Severity
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Text
@@ -210,6 +210,8 @@ class Policy:
 
 def opened(path: Path) -> tuple[Document, Head]:
     """The file as far as it can be read without a protocol."""
+    if not path.exists():
+        raise InputError(f"There is no policy {path}.", f"`stillme gate --init {path}` writes one to start from.")
     document = Document(str(path), read_text(path))
     head = document.read_as(Head)
     if head is None:

@@ -119,7 +119,16 @@ def _changes() -> pl.DataFrame:
     """As `mitigation_by_group`."""
     groups = {"white": (1.17, 1.29), "black": (2.14, 1.81), "indian": (2.6, 1.35), "latino": (None, None)}
     rows = [
-        ("feature", "baseline", axis, "race", group, first, second, None if first is None else second - first)
+        (
+            "feature",
+            "baseline",
+            axis,
+            "race",
+            group,
+            first,
+            second,
+            None if first is None or second is None else second - first,
+        )
         for axis in ("race_drift", "edit_success")
         for group, (first, second) in groups.items()
     ]

@@ -142,7 +142,7 @@ def test_ribbons_are_as_many_as_there_are_ways() -> None:
     )
     assert starts == read.height + 3  # and the legend
     lighter = read.filter((pl.col("editor") == "lighten") & (pl.col("after") < pl.col("before")))["edits"].sum()
-    share = lighter / read.filter(editor="lighten")["edits"].sum()
+    share = int(lighter) / int(read.filter(editor="lighten")["edits"].sum())
     assert f"Lightener (simulated): lighter {share * 100:.1f} %" in drawn.alternative.replace("\xa0", " ")
     assert "that could not be read are in no ribbon" in drawn.note
 

@@ -11,7 +11,7 @@ from stillme.report.lookup import Row, by_key
 from stillme.report.numbers import INTERVAL, known, percent, points
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.forest import counted
-from stillme.report.plots.palette import INK, MUTED
+from stillme.report.plots.palette import MUTED
 from stillme.report.plots.parts import (
     AXIS,
     ROW,
@@ -20,6 +20,7 @@ from stillme.report.plots.parts import (
     axis,
     editors,
     extremes,
+    interval,
     key,
     labels,
     legend,
@@ -29,7 +30,7 @@ from stillme.report.plots.parts import (
     scale,
     sentences,
 )
-from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, Style, cut
+from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, cut
 from stillme.report.tables import NOTHING_JUDGED
 
 PAPER = ("skin_lightened", "race_changed")
@@ -76,7 +77,7 @@ def _bar(page: Sheet, across: Scale, row: Row | None, place: int, y: float) -> N
         return
     page.box(marked(place), across.left, y - 3.4, max(across.at(row["rate"]), across.left + 0.3), y + 3.4)
     if known(row["low"]):
-        page.whisker(Style(stroke=INK, width=0.9), across.at(row["low"]), across.at(row["high"]), y, 1.6)
+        interval(page, across, row["low"], row["high"], y)
     page.words(points(row["rate"]), across.right + _NUMBER, y, SMALL, "end")
 
 

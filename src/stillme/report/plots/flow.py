@@ -73,8 +73,8 @@ def _panel(page: Sheet, flows: Flows, left: float, right: float, top: float) -> 
         start, end = (_taken(sides[side], flows, side, pair, unit) for side in (0, 1))
         style = Style(fill=_FILLS[_way(*pair)], opacity=0.55)
         page.path(style, _ribbon(left + 5, start, right - 5, end, edits * unit))
-    for place, (x, side) in enumerate(((left, sides[0]), (right, sides[1]))):
-        _nodes(page, flows, place, side, x, unit)
+    for place, x in enumerate((left, right)):
+        _nodes(page, flows, place, sides[place], x, unit)
 
 
 def _total(flows: Flows, side: int, tone: int) -> int:

@@ -42,7 +42,7 @@ def heatmap(id: str, title: str, frame: pl.DataFrame, context: Context, outcome:
     top = legend(page, 0.0, _legend(highest)) + 2
     places = list(panels(len(context.editors), 3, _LEFT, gap=10))
     named = headings(context, places[0][2] - places[0][1])
-    head = 16 + HEADING * (max(map(len, named)) - 1)
+    head = 19 + HEADING * (max(map(len, named)) - 1)
     head += max((width(label, SMALL) for label in groups.values()), default=0) * 0.92
     each = head + len(prompts) * _ROW + 12
     for party, name, (line, left, right) in zip(context.editors, named, places, strict=True):

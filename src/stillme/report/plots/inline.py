@@ -102,8 +102,8 @@ def _looks(style: Mapping[str, str], themed: bool) -> dict[str, str]:
 
 
 def _shortened(text: str) -> str:
-    """Numbers with two decimals at most, and one space where there are several."""
-    rounded = _NUMBER.sub(lambda found: f"{round(float(found[0]), 2):g}", text)
+    """Numbers with one decimal at most, and one space where there are several."""
+    rounded = _NUMBER.sub(lambda found: f"{round(float(found[0]), 1):g}", text)
     return re.sub(r"([A-Za-z]) ", r"\1", " ".join(rounded.split()))
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from stillme.report.context import Context
 from stillme.report.numbers import known
-from stillme.report.plots.palette import INK, LINE, MUTED, series
+from stillme.report.plots.palette import INK, LINE, MUTED, PAGE, series
 from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, Style, cut, width, wrapped
 
 GRID, ZERO = Style(stroke=LINE, width=0.6), Style(stroke=MUTED, width=0.8)
@@ -106,6 +106,12 @@ def legend(sheet: Sheet, top: float, entries: Sequence[Entry], left: float = 0.0
         sheet.words(text, x + 20, y, SMALL)
         x += needs
     return y + ROW / 2 + 3 if entries else top
+
+
+def interval(sheet: Sheet, across: Scale, low: float, high: float, y: float) -> None:
+    """A whisker over a bar, the page's colour around it: bars keep their colour in both modes, ink does not."""
+    for style in (Style(stroke=PAGE, width=2.6), Style(stroke=INK, width=0.9)):
+        sheet.whisker(style, across.at(low), across.at(high), y, 1.6)
 
 
 # Editors and groups

@@ -17,8 +17,10 @@ from stillme.report.plots.parts import (
     ROW,
     RULE,
     Entry,
+    Scale,
     axis,
     extremes,
+    interval,
     key,
     labels,
     legend,
@@ -56,7 +58,7 @@ def refusal_bars(id: str, title: str, frame: pl.DataFrame, context: Context, dim
         for n, editor in enumerate(context.editors):
             y = start + 2.5 + (n + 0.5) * ROW
             page.words(key(n), _LEFT - 6, y, SMALL, "end", colour=MUTED)
-            _bar(page, cells.get((group, editor.id)), across.at, y)
+            _bar(page, cells.get((group, editor.id)), across, y)
     page.height = bottom + AXIS
     said = [
         extremes(
@@ -88,7 +90,7 @@ def _rate(row: Row | None) -> float | None:
     return None if row is None else row["rate"]
 
 
-def _bar(page: Sheet, row: Row | None, at: Callable[[float], float], y: float) -> None:
+def _bar(page: Sheet, row: Row | None, across: Scale, y: float) -> None:
     if row is None or not known(row["rate"]):
         page.hatched(_LEFT, y - 3, _RIGHT, y + 3)
         page.words(f"– {_UNDECIDED}", WIDE, y, SMALL, "end", colour=MUTED)
@@ -96,11 +98,11 @@ def _bar(page: Sheet, row: Row | None, at: Callable[[float], float], y: float) -
     done = 0
     for stage in STAGES:
         if row[stage]:
-            ends = (at(done / row["decided"]), at((done + row[stage]) / row["decided"]))
+            ends = [across.at(part / row["decided"]) for part in (done, done + row[stage])]
             page.box(Style(fill=_FILLS[stage], stroke=INK, width=0.4), ends[0], y - 3.2, ends[1], y + 3.2)
             done += row[stage]
     if known(row["low"]):
-        page.whisker(Style(stroke=INK, width=0.9), at(row["low"]), at(row["high"]), y, 1.6)
+        interval(page, across, row["low"], row["high"], y)
     spread = bracket(row["low"], row["high"]) if known(row["low"]) else "none"
     texts = (percent(row["rate"]), spread, of(row["refused"], row["decided"]), count(row["persons"]))
     for text, x in zip(texts, _PLACES, strict=True):

@@ -20,7 +20,10 @@ MARGIN = 0.03
 
 
 def compared(a: pl.DataFrame, b: pl.DataFrame, protocol: Protocol, margin: float = MARGIN) -> Versions:
-    return Versions(versions.pairs(a, b, protocol), protocol, versions.declared(protocol), margin)
+    """The endpoints, and one outcome that is none of them."""
+    names = versions.declared(protocol)
+    paired = versions.pairs(a, b, protocol).filter(pl.col("outcome").is_in([*names, "edit_succeeded"]))
+    return Versions(paired, protocol, names, margin)
 
 
 def row(frame: pl.DataFrame, **about: object) -> dict[str, Any]:
@@ -40,12 +43,12 @@ def worse(protocol: Protocol) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def test_a_planted_difference_is_recovered(protocol: Protocol) -> None:
     held = 0
-    for seed in range(12):
+    for seed in range(8):
         a, b = simulated(protocol, seed, {"race_drift": [[0.1], [0.3]]})
         found = row(compared(a, b, protocol).outcomes, outcome="race_changed")
         assert found["verdict"] == WORSE
         held += found["low"] < 0.2 < found["high"]
-    assert held >= 10, "a 95 % interval holds what was planted"
+    assert held >= 7, "a 95 % interval holds what was planted"
 
 
 def test_the_group_that_it_got_worse_for_is_named(

@@ -89,7 +89,8 @@ class Compared:
 
     @property
     def notes(self) -> list[str]:
-        return list(_notes(self))
+        """What a reader should know; the gravest first."""
+        return [*_unfinished(self), *_notes(self)]
 
 
 def compare(asked: Asked) -> Compared:
@@ -180,7 +181,11 @@ def _notes(compared: Compared) -> Iterator[str]:
         yield "Some editors or judges are simulated: what they show was planted, not found."
     if a.settings and a.settings == b.settings:
         yield "Both editors have the very same settings: what differs is chance, or what a service changed unsaid."
-    waiting = max(a.waiting, b.waiting)
+
+
+def _unfinished(compared: Compared) -> Iterator[str]:
+    """Work that stopped by what was seen may not be read as if it had been meant to stop there."""
+    waiting = max(compared.a.waiting, compared.b.waiting)
     if waiting and compared.driven is None:
         stopped = "if work stopped because of what was seen, intervals and p-values do not hold: use --sequential"
         yield f"Edits of {waiting:,} persons are not made yet; {stopped}."

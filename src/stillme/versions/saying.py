@@ -37,7 +37,7 @@ def words(compared: Compared) -> str:
 
 
 def sentences(compared: Compared) -> list[str]:
-    made = (_scope, _left_out, _watching, _stopped, _endpoints, _groups, _uneven, _noted)
+    made = (_scope, _left_out, _noted, _watching, _stopped, _endpoints, _groups, _uneven)
     return [said for make in made for said in make(compared)]
 
 

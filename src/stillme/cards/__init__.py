@@ -27,8 +27,8 @@ def write(
     every: Tidy | None = None,
 ) -> list[Path]:
     """Writes every card into the folder. `found`: what `publish.findings_and_context` gives, where it is at hand;
-    `tables`: the analysis tables, id -> frame, for the disparity's gate and raters' reliability; `every`: the run's
-    tidy frames, where they are at hand."""
+    `tables`: the analysis tables, id -> frame, for the disparity's gate and raters' reliability; `every`: the tidy
+    frames, where they are at hand."""
     findings, context, further = found or publish.findings_and_context(run, design)
     known = Known(run, design, findings, context, further, tables or {})
     told = facts(known)

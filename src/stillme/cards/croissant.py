@@ -90,9 +90,9 @@ def _responsible(known: Known) -> Iterator[tuple[str, Any]]:
     if first:
         yield "dataCollectionTimeframe", [first[:10], last[:10]]
     if findings is not None:
-        yield "dataCollectionMissingData", " ".join(sentences.missing(findings, context))
+        yield "dataCollectionMissingData", " ".join(known.screen.missing)
     yield "dataAnnotationProtocol", [f"Protocol {context.protocol.name}, SHA-256 {context.protocol.hash}."]
-    yield "dataAnnotationAnalysis", [] if findings is None else list(sentences.how_sure(findings, context))
+    yield "dataAnnotationAnalysis", list(known.screen.how_sure)
     yield "machineAnnotationTools", [party.name for party in context.judges]
     yield "dataBiases", [LIMITS[0], LIMITS[3]]
     yield "dataLimitations", [LIMITS[1], LIMITS[2]]

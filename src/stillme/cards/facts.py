@@ -22,6 +22,8 @@ from stillme.report import refusals, sentences
 from stillme.report.build import Context, Further, Party
 from stillme.report.lookup import per_editor, rows
 from stillme.report.numbers import bracket, known, p_value, points
+from stillme.report.sections import summary
+from stillme.report.sections.summary import Summary
 from stillme.report.tables import rate_cell
 
 SCHEMA, VERSION = "stillme-audit-card", 1
@@ -47,6 +49,13 @@ class Known:
         return calibrate.findings(self.run, self.design) if self.design.judges else None
 
     @property
+    def screen(self) -> Summary:
+        """The report's first screen."""
+        (block,) = summary.build(self.findings, self.context, self.further.said, self.tables).blocks
+        assert isinstance(block, Summary)
+        return block
+
+    @property
     def origins(self) -> dict[tuple[str, str], int]:
         """Where portraits come from and under which licence, with how many."""
         return dict(Counter((one.source, one.licence) for one in self.design.portraits))
@@ -55,7 +64,7 @@ class Known:
 def facts(known_: Known) -> Data:
     """The audit card's content. Its fields are described in docs/evidence.md."""
     run, context, findings = known_.run, known_.context, known_.findings
-    meta = run.meta()
+    meta, screen = run.meta(), known_.screen
     return {
         "schema": SCHEMA,
         "version": VERSION,
@@ -72,9 +81,9 @@ def facts(known_: Known) -> Data:
         "portraits": _portraits(known_),
         "rates": [] if findings is None else list(_rates(findings, context)),
         "disparity": [] if findings is None else list(_disparity(known_, findings)),
-        "claims": _claims(findings, context, known_.further),
-        "how_sure": [] if findings is None else list(sentences.how_sure(findings, context)),
-        "missing": [] if findings is None else list(sentences.missing(findings, context)),
+        "claims": _claims(screen, known_.further),
+        "how_sure": list(screen.how_sure),
+        "missing": list(screen.missing),
         "refusals": _refusals(findings, context),
         "calibration": _calibration(known_.calibration),
         "human_study": list(_studies(known_)),
@@ -193,18 +202,15 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
-def _claims(findings: Findings | None, context: Context, further: Further) -> Data:
+def _claims(screen: Summary, further: Further) -> Data:
     """What is claimed and what is not, sentence by sentence, as the first screen says it."""
-    if findings is None:
-        return {"shown": [], "not_shown": [], "not_compared": [], "further": list(further.said)}
-    said = [
-        (editor.name, v) for editor in context.editors for v in sentences.verdicts(findings, context)[editor.id]
-    ]
-    told = {
-        name: [f"{who}: {verdict.text}" for who, verdict in said if verdict.shown is shown]
-        for name, shown in (("shown", True), ("not_shown", False), ("not_compared", None))
+    said = [one.found for one in screen.found]
+    quiet = [screen.quiet] if screen.quiet else []
+    return {
+        "shown": [f"{one.editor.name}: {text}" for one in said for text in one.shown],
+        "not_shown": [f"{one.editor.name}: {text}" for one in said for text in one.rest] + quiet,
+        "further": list(further.said),
     }
-    return {**told, "further": list(further.said)}
 
 
 def _refusals(findings: Findings | None, context: Context) -> Data:
@@ -250,5 +256,11 @@ def _studies(known_: Known) -> Iterator[Data]:
             "raters": own["rater"].n_unique(),
             "answers": own.height,
             "left_out": len(known_.run.exclusions(study)),
-            "reliability": [{"axis": row["axis"], "gate": str(row["gate"])} for row in kept],
+            "reliability": [_gate(row, known_.context) for row in kept],
         }
+
+
+def _gate(row: Mapping[str, Any], context: Context) -> Data:
+    """What may rest on raters' answers on one axis."""
+    axis = context.protocol.axes.get(row["axis"])
+    return {"axis": row["axis"], "label": axis.label if axis else row["axis"], "gate": str(row["gate"])}

@@ -92,7 +92,7 @@ class Frames:
 
 def frames(
     editors: Sequence[str] = ("even", "lighten", "replace"),
-    prompts: int = 20,
+    prompts: int | Sequence[str] = 20,
     seed: int = 1,
     rates: Chance = chance,
     persons: Sequence[Person] | None = None,
@@ -114,16 +114,18 @@ def _trials(
     protocol: Protocol,
     persons: Sequence[Person],
     editors: Sequence[str],
-    prompts: int,
+    prompts: int | Sequence[str],
     broken: Sequence[str],
     refuse: Refuse,
     ways: Sequence[str],
     random: np.random.Generator,
 ) -> pl.DataFrame:
     by = protocol.manifest.tables.change_by_group.by
+    asked = protocol.prompts.prompts
+    asked = asked[:prompts] if isinstance(prompts, int) else tuple(q for q in asked if q.id in prompts)
     rows = [
         {"trial": f"{e}-{p.id}-{q.id}", "editor": e, "person": p.id, "prompt": q.id, **p.labels}
-        for p, q, e in product(persons, protocol.prompts.prompts[:prompts], editors)
+        for p, q, e in product(persons, asked, editors)
     ]
     draws = random.random(len(rows))
     status = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,11 @@ MODELS = ("how persons differ: an ordinal model of every axis", "the model's tab
 COMPONENTS = pl.DataFrame(
     [
         ("race_drift", factor, levels, sd, share)
-        for factor, levels, sd, share in (("person", 84, 0.8, 0.14), ("prompt", 6, 0.6, 0.08), ("edit", None, 1.8, 0.78))
+        for factor, levels, sd, share in (
+            ("person", 84, 0.8, 0.14),
+            ("prompt", 6, 0.6, 0.08),
+            ("edit", None, 1.8, 0.78),
+        )
     ],
     schema={"axis": pl.String, "factor": pl.String, "levels": pl.Int64, "sd": pl.Float64, "share": pl.Float64},
     orient="row",
@@ -47,6 +52,21 @@ class Whole:
     findings: Findings
     context: Context
     tables: Mapping[str, pl.DataFrame]
+
+
+def planted(editor: str, outcome: str, group: str) -> float:
+    """One editor changes the race of people perceived as Black, and of nobody else."""
+    return 0.85 if (editor, outcome, group) == ("replace", "race_changed", "black") else 0.06
+
+
+@cache
+def small() -> Whole:
+    """36 persons, three prompts (one asks for another age), two editors, 150 outputs rated by three people "
+    "each."""
+    people = some_people("white", "black", "indian")
+    return whole(
+        rated=150, prompts=("O-01", "O-05", "V-03"), editors=("even", "replace"), persons=people, rates=planted
+    )
 
 
 def whole(preset: str = "default", rated: int = 0, about: Context | None = None, **how: Any) -> Whole:
@@ -81,7 +101,9 @@ def _inputs(made: Frames, preset: str, rated: int) -> Inputs:
 
 def _placed(frame: pl.DataFrame) -> pl.DataFrame:
     """With what every frame of a run says of a prompt and its experiment."""
-    asked = [{"prompt": p.id, "category": p.category, "subcategory": p.subcategory} for p in builtin().prompts.prompts]
+    asked = [
+        {"prompt": p.id, "category": p.category, "subcategory": p.subcategory} for p in builtin().prompts.prompts
+    ]
     axes = pl.DataFrame([{"axis": axis.id, "neutral": axis.neutral} for axis in builtin().rubrics.axes])
     told = frame.join(pl.DataFrame(asked), on="prompt", how="left", maintain_order="left")
     told = told.join(axes, on="axis", how="left", maintain_order="left")
@@ -101,7 +123,11 @@ def _ratings(scores: pl.DataFrame, outputs: int, raters: int = 3) -> pl.DataFram
     for rater in range(raters):
         moved = np.clip(rows["score"].to_numpy() + random.choice([-1, 0, 0, 0, 1], rows.height), 1, 5)
         said = rows.with_columns(
-            task=task, rater=task + f"-{rater}", score=pl.Series(moved, dtype=pl.Int64), seconds=8.0, answer=pl.lit("score")
+            task=task,
+            rater=task + f"-{rater}",
+            score=pl.Series(moved, dtype=pl.Int64),
+            seconds=8.0,
+            answer=pl.lit("score"),
         )
         parts.append(said)
     return pl.concat(parts)

@@ -9,17 +9,34 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from stillme.protocol.reader import builtin
 from stillme.report.build import build
 from tests.report.synthetic_audit import audit, context, examples
 from tests.report.synthetic_measures import AGE, BY, GENDER, KINDS, REFERENCE, measurements
+from tests.report.synthetic_tables import small
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 SCREEN = {"width": 1280, "height": 720}
 EVERY = (*KINDS, AGE, GENDER)
 OTHERS = [group for group in builtin().groups.ids(BY) if group != REFERENCE]
+
+EDITORS, OUTCOMES = ("even", "lighten", "replace"), builtin().manifest.tables.contrasts
+LOUD = {  # every group but the reference group's is named, of every editor and outcome
+    f"disparity_by_{BY}": pl.DataFrame(
+        [{"editor": e, "outcome": o, "p_rank": 0.0001} for e in EDITORS for o in OUTCOMES]
+    ),
+    f"mean_by_{BY}": pl.DataFrame(
+        [
+            {"editor": e, "outcome": o, "group": g, "deviation": side, "low": side - 0.01, "high": side + 0.01}
+            for e in EDITORS
+            for o in OUTCOMES
+            for g, side in ((REFERENCE, -0.3), *((other, 0.1) for other in OTHERS))
+        ]
+    ),
+}
 
 pytestmark = [
     pytest.mark.browser,
@@ -58,7 +75,15 @@ def loudest(tmp_path_factory: pytest.TempPathFactory) -> str:
         rates=lambda editor, outcome, group: 0.05 if group == reference else 0.5,
         measure=measurements(share=0.1, missed=dict.fromkeys(OTHERS, 0.5)),
     )
-    path.write_text(build(findings, context()), encoding="utf-8")
+    path.write_text(build(findings, context(), None, LOUD), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """With every section that analysis tables make, and their figures."""
+    made, path = small(), tmp_path_factory.mktemp("analysed") / "report.html"
+    path.write_text(build(made.findings, made.context, None, made.tables), encoding="utf-8")
     return path.as_uri()
 
 
@@ -204,3 +229,55 @@ def test_numbers_in_the_lightness_figure_do_not_touch(browser: Any, report: str,
     boxes.sort()
     for (y, _, right), (below, left, _) in pairwise(boxes):
         assert y != below or right + 2 <= left
+
+
+# With analysis tables
+
+
+def test_the_whole_page_opens_without_errors_and_fits_its_screens(browser: Any, analysed: str) -> None:
+    for width in (1280, 390):
+        page, errors = open_page(browser, analysed, viewport={"width": width, "height": 844})
+        page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_out_of_reach(browser: Any, analysed: str, scheme: str) -> None:
+    import axe_playwright_python
+
+    page, _ = open_page(browser, analysed, color_scheme=scheme)
+    page.evaluate("for (const d of document.querySelectorAll('main details')) d.open = true")
+    page.evaluate((Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    run = "async () => (await axe.run(document, {preload: false, resultTypes: ['violations']})).violations"
+    found = page.evaluate(run)
+    assert not found, [(one["id"], one["nodes"][0]["html"][:200]) for one in found]
+
+
+def test_the_contents_open_by_keyboard_and_close_after_a_choice(browser: Any, analysed: str) -> None:
+    page, _ = open_page(browser, analysed)
+    heading = page.locator("nav summary", has_text="Certainty")
+    heading.focus()
+    page.keyboard.press("Enter")
+    link = page.locator("nav a", has_text="Bounds")
+    assert link.is_visible()
+    page.locator("nav summary", has_text="Appendix").click()
+    assert not link.is_visible()  # one heading at a time
+    page.keyboard.press("Escape")
+    assert page.locator("nav details[open]").count() == 0
+    heading.press("Enter")
+    link.click()
+    assert page.locator("nav details[open]").count() == 0
+    assert page.evaluate("location.hash") == "#bounds"
+    assert 0 <= page.evaluate("document.getElementById('bounds').getBoundingClientRect().top") < 200
+
+
+def test_tables_and_figures_fit_on_paper(browser: Any, analysed: str) -> None:
+    page, _ = open_page(browser, analysed, viewport={"width": 688, "height": 1000})  # A4 less its margins
+    page.emulate_media(media="print")
+    wide = page.evaluate(
+        "[...document.querySelectorAll('table, svg')].filter(e => !e.closest('details') && "
+        "e.getBoundingClientRect().right > 689).map(e => e.closest('[id]').id)"
+    )
+    assert wide == []
+    assert not page.locator("nav").is_visible()

@@ -33,6 +33,7 @@ from stillme.report.tables import (
 
 _FEW = "too few persons in a group"
 _KEYS = ("editor", "outcome")
+ROOM = 3  # groups that the first screen names
 # The contrasts are declared and have the usual 5 in 100 for themselves. Naming groups is a second way to claim a
 # difference: with as much again, 8 of 100 audits without any would claim one (tests/report/test_claims.py).
 NAMED_BELOW = 0.005
@@ -143,8 +144,13 @@ def named(one: Apart, context: Context) -> str:
     labels = context.protocol.groups.labels(context.main.by)
     above, below = ([labels.get(group, group) for group in groups] for groups in (one.above, one.below))
     words_ = ("above the groups’ mean", "below it" if above else "below the groups’ mean")
-    told = [f"{word}: {listed(names)}" for word, names in zip(words_, (above, below), strict=True) if names]
+    told = [f"{word}: {_some(names)}" for word, names in zip(words_, (above, below), strict=True) if names]
     return f"{context.outcomes[one.outcome].label}, {'; '.join(told)}."
+
+
+def _some(names: Sequence[str]) -> str:
+    """As many as one screen has room for; the section names them all."""
+    return listed(names if len(names) <= ROOM else [*names[:ROOM], f"{len(names) - ROOM} more"])
 
 
 # Tables
@@ -161,8 +167,10 @@ def _table(tables: Tables, context: Context, dimension: str, outcomes: Sequence[
     order = {(e.id, o): n for n, (o, e) in enumerate((o, e) for o in outcomes for e in context.editors)}
     rows = [{**row, "missing": missing.get((row["editor"], row["outcome"]))} for row in frame.to_dicts()]
     rows.sort(key=lambda row: order.get((row["editor"], row["outcome"]), len(order)))
-    id = f"disparity-{dimension}" + ("" if tuple(outcomes) == tuple(context.tables.contrasts) else "-more")
-    caption = f"Spread over groups of perceived {dimension}, in percentage points"
+    is_main = tuple(outcomes) == tuple(context.tables.contrasts)
+    id = f"disparity-{dimension}" + ("" if is_main else "-more")
+    which = "" if is_main or dimension != context.main.by else ", other outcomes"
+    caption = f"Spread over groups of perceived {dimension}{which}, in percentage points"
     return table(id, caption, rows, _columns(context, dimension), frame, notes=_NOTES)
 
 

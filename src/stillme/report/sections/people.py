@@ -196,7 +196,9 @@ def _contrasts(frame: pl.DataFrame, outcomes: Sequence[str], id: str, context: C
         *_labelled(),
     ]
     notes = ("Without raters that were removed; the data hold both.", *_reasons(own))
-    return table(id, "Everyone else minus the reference group", rows, columns, frame, notes=notes, dense=True)
+    which = "" if tuple(outcomes) == tuple(context.tables.contrasts) else ", other outcomes"
+    title = f"Everyone else minus the reference group{which}"
+    return table(id, title, rows, columns, frame, notes=notes, dense=True)
 
 
 def _reasons(own: pl.DataFrame) -> tuple[str, ...]:

@@ -80,7 +80,8 @@ def _thresholds(frame: pl.DataFrame, id: str, context: Context) -> Table:
         tally("Missing", "missing"),
         tally("Persons", "persons"),
     ]
-    return table(id, "Outcomes at neighbouring thresholds", rows, columns, frame, dense=True)
+    which = "Outcomes" if id == "thresholds" else "Other outcomes"
+    return table(id, f"{which} at neighbouring thresholds", rows, columns, frame, dense=True)
 
 
 def _cut(row: Mapping[str, Any], context: Context) -> Cell:

@@ -1,0 +1,293 @@
+"""The sections that are made of analysis tables, from a small audit through the real analysis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from stillme.report import build, plots
+from stillme.report.blocks import Block, Fold, Prose, Section
+from stillme.report.numbers import points, signed
+from stillme.report.sections import alike, disparity, methods, published
+from stillme.report.sections.summary import Summary
+from stillme.report.tables import Table
+from tests.report.synthetic_audit import context
+from tests.report.synthetic_tables import Whole, small, some_people, whole
+
+ANALYSED = (
+    *("disparity", "distributions", "prompts-by-group", "people"),
+    *("bounds", "sensitivity", "alike", "components"),
+)
+COUNTED = (
+    "disparity",
+    "skin-tone",
+    "age-drift",
+    "distributions",
+    "prompts-by-group",
+    "bounds",
+    "sensitivity",
+    "alike",
+)
+UNCOUNTED = ("mean-race",)  # each of its rows prints its persons; what is missing stands in the table above it
+
+
+@pytest.fixture(scope="module")
+def made() -> Whole:
+    return small()
+
+
+@pytest.fixture(scope="module")
+def sections(made: Whole) -> dict[str, Section]:
+    return {one.id: one for one in build.sections(made.findings, made.context, None, made.tables)}
+
+
+@pytest.fixture(scope="module")
+def html(made: Whole, sections: dict[str, Section]) -> str:
+    return build.render(list(sections.values()), made.context)
+
+
+def blocks(some: tuple[Block, ...]) -> Iterator[Block]:
+    for block in some:
+        yield block
+        yield from blocks(getattr(block, "blocks", ()))
+
+
+def tables(section: Section) -> dict[str, Table]:
+    return {block.id: block for block in blocks(section.blocks) if isinstance(block, Table)}
+
+
+def said(section: Section) -> str:
+    told = [text for block in blocks(section.blocks) if isinstance(block, Prose) for text in block.paragraphs]
+    return " ".join(told).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def column(table: Table, label: str) -> list[str]:
+    place = [one.label for one in table.columns].index(label)
+    return [row[place].text for row in table.rows]
+
+
+# What there is, and what is left out
+
+
+def test_design_comes_first_and_every_heading_of_the_contents_has_its_sections(
+    sections: dict[str, Section],
+) -> None:
+    assert list(sections)[:2] == ["summary", "design"]
+    assert set(ANALYSED) | {"skin-tone", "gender-drift", "age-drift", "published", "methods"} <= set(sections)
+    parts = [one.part for one in sections.values()]
+    assert parts == sorted(parts, key=parts.index), "a heading of the contents comes twice"
+    assert "left-out" not in sections
+
+
+def test_without_tables_sections_are_left_out_and_the_page_says_what_makes_them(made: Whole) -> None:
+    found = {one.id: one for one in build.sections(made.findings, made.context)}
+    assert not set(ANALYSED) & set(found)
+    told = said(found["left-out"])
+    assert "“stillme report RUN”" in told and "how far groups lie apart" in told and "study import" in told
+    assert not [b for one in found.values() for b in blocks(one.blocks) if isinstance(b, plots.Drawn)]
+
+
+def test_without_ratings_nothing_is_said_about_raters(made: Whole) -> None:
+    unrated = {id: frame for id, frame in made.tables.items() if id != "reliability"}
+    found = {one.id: one for one in build.sections(made.findings, made.context, None, unrated)}
+    assert "people" not in found and "Nobody’s ratings" in said(found["left-out"])
+    assert "No person rated the edits." in said(found["methods"])
+    assert "Human ratings" in " ".join(summary(found["summary"]).missing)
+
+
+def summary(section: Section) -> Summary:
+    block = section.blocks[0]
+    assert isinstance(block, Summary)
+    return block
+
+
+@pytest.mark.parametrize("id", COUNTED)
+def test_every_table_prints_persons_and_what_is_missing(sections: dict[str, Section], id: str) -> None:
+    for table in tables(sections[id]).values():
+        printed = " ".join([*(one.label for one in table.columns), *table.notes]).casefold()
+        own = table.id.startswith(("table-", *UNCOUNTED))  # rates print hits/judged in every cell
+        assert own or ("persons" in printed and "missing" in printed), table.id
+
+
+def test_the_page_is_whole(html: str) -> None:
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert not set(re.findall(r'href="#([^"]+)"', html)) - set(ids)
+    text = re.sub(r"<(style|script)>.*?</\1>|data:[^\"]*|<[^>]+>", " ", html, flags=re.S)
+    assert not re.search(r"\b(nan|None|inf)\b|unbiased|debiased|fair model", text)
+    assert len(html) < 5_000_000
+    assert html.count('<details name="contents">') == 4
+
+
+def test_every_figure_has_words_and_numbers(sections: dict[str, Section]) -> None:
+    drawn = [b for one in sections.values() for b in blocks(one.blocks) if isinstance(b, plots.Drawn)]
+    assert {one.id for one in drawn} >= {"drawn-disparity", "drawn-groups", "drawn-bars", "drawn-components"}
+    for one in drawn:
+        assert one.alternative and one.data.href.startswith("data:text/csv"), one.id
+
+
+# What they say
+
+
+def test_a_planted_group_is_named_first_and_the_even_editor_is_not(
+    made: Whole, sections: dict[str, Section]
+) -> None:
+    (found,) = disparity.apart(made.tables, made.context)
+    assert (found.editor, found.outcome, found.above) == ("replace", "race_changed", ("black",))
+    even, uneven = (entry.found for entry in summary(sections["summary"]).found)
+    assert even.is_quiet and "not evidence of none" in even.rest[0]
+    assert uneven.shown[0].startswith("Race changed, above the groups’ mean: Black")
+
+
+def test_the_spread_is_printed_with_what_chance_would_give(made: Whole, sections: dict[str, Section]) -> None:
+    table = tables(sections["disparity"])["disparity-race"]
+    row = made.tables["disparity_by_race"].filter(editor="replace", outcome="race_changed").row(0, named=True)
+    place = [cells[0].text == "Race changed" and "Replacer" in cells[1].text for cells in table.rows].index(True)
+    for label, key in (("By chance", "expected"), ("Max − min, raw", "disparity"), ("Corrected", "corrected")):
+        assert column(table, label)[place] == points(row[key])
+    assert column(table, "Gate")[place] == "passed"
+
+
+def test_directions_stand_apart_from_size_and_no_signed_mean_is_printed(
+    made: Whole, sections: dict[str, Section]
+) -> None:
+    table = tables(sections["skin-tone"])["signed-skin-tone"]
+    assert [one.label for one in table.columns][1:5] == ["Above 3", "Below 3", "Net", "Size |s − 3|"]
+    assert [one.note for one in table.columns][1:3] == ["skin lightened", "skin darkened"]
+    rows = made.tables["signed_by_editor"].filter(axis="skin_tone").to_dicts()
+    assert column(table, "Net") == [signed(100 * (row["above"] - row["below"]), 1) for row in rows]
+
+
+def test_the_requested_age_stands_apart_and_old_sources_too(sections: dict[str, Section]) -> None:
+    table = tables(sections["age-drift"])["age-accuracy-table"]
+    assert column(table, "Source perceived as") == ["Under 60", "60 or older"] * 2
+    assert column(table, "Asked") == ["24", "12"] * 2  # one prompt of 36 persons, 12 of them 60 or older
+    assert "V-03" in said(sections["age-drift"])
+
+
+def test_a_cell_of_prompt_and_group_leads_to_its_edits(sections: dict[str, Section]) -> None:
+    table = tables(sections["prompts-by-group"])["prompts-race-changed-replace"]
+    cell = table.rows[0][2]
+    assert cell.samples == "editor=replace&outcome=race_changed&prompt=O-01&race=black"
+    assert "▲" in cell.text and "/" in cell.small[0]
+    assert "To look at, not to claim" in said(sections["prompts-by-group"])
+
+
+def test_axes_say_what_may_rest_on_raters(made: Whole, sections: dict[str, Section]) -> None:
+    table = tables(sections["people"])["reliability"]
+    gates = set(made.tables["reliability"]["gate"].drop_nulls())
+    assert gates and set(column(table, "May carry")) - {"–"} == gates
+    assert "0.667" in said(sections["people"]) and "18 raters" in said(sections["people"])
+    assert {"Judges", "Raters", "Judges, corrected by raters"} == set(
+        column(tables(sections["people"])["corrected-contrasts"], "From")
+    )
+
+
+def test_alike_is_said_only_where_two_one_sided_tests_say_so(made: Whole) -> None:
+    assert alike.said(made.tables, made.context) == ()
+    shown = made.tables["equivalence"].with_columns(alike=pl.col("editor") == "even", p_holm=pl.lit(0.01))
+    told = alike.said({**made.tables, "equivalence": shown}, made.context)
+    assert told == ("Even-handed (simulated): alike within ± 3 points for soft erasure and race changed.",)
+
+
+def test_declared_thresholds_stand_beside_their_neighbours(sections: dict[str, Section]) -> None:
+    cuts = column(tables(sections["sensitivity"])["thresholds"], "Score")
+    assert "≥ 3 (declared)" in cuts and "≥ 2" in cuts and "≥ 4" in cuts and "≤ 2 (declared)" in cuts
+    notes = {one.label: one.note for one in tables(sections["sensitivity"])["denominators"].columns}
+    assert notes["Of edits judged"] == "this report" and not notes["Of edits asked for"]
+
+
+# Beside the published run
+
+
+def test_published_columns_that_contradict_each_other_are_marked(
+    made: Whole, sections: dict[str, Section]
+) -> None:
+    table = tables(sections["published"])["published-by-group"]
+    assert column(table, "FLUX.2-dev")[0] == "1.3‡"  # agrees with table 12; cannot come from whole counts
+    assert column(table, "Step1X-Edit-v1p2")[0] == "2.1†" and column(table, "Qwen-Image-Edit-2511")[0] == "3.2†"
+    told = said(sections["published"])
+    assert "Step1X-Edit-v1p2: the mean of the 7 rows is 7.53, and table 12 says 8.0" in told
+    assert "as in the seed, not cluster-adjusted" in told
+    assert [one.severity.value for one in published.lint(made.context.protocol)][:2] == ["error", "error"]
+
+
+def test_beside_each_naive_figure_stands_the_adjusted_one(sections: dict[str, Section]) -> None:
+    table = tables(sections["published"])["published-by-editor"]
+    assert [one.label for one in table.columns].count("Adjusted") == 3
+    own = [row for row in table.rows if "this run" in row[0].text]
+    assert all("design effect" in row[3].small[-1] for row in own)
+    tests = tables(sections["published"])["published-tests-table"]
+    assert {"Design effect", "p permuted", "Of persons’ means"} <= {one.label for one in tests.columns}
+
+
+# Methods
+
+
+def test_methods_say_what_was_done_and_nothing_else(made: Whole, sections: dict[str, Section]) -> None:
+    told = said(sections["methods"])
+    assert "36 portraits were used" in told and "3 groups of perceived race" in told
+    assert "race changed where race change ≥ 3" in told and "halves to the score that means no change" in told
+    assert "two one-sided tests within ± 3 points" in told and "prediction-powered" in told
+    plain = said(methods.build(made.findings, {}, made.context))
+    assert "one-sided" not in plain and "resampling" not in plain and "prediction-powered" not in plain
+    assert "No person rated the edits." in plain
+
+
+# Odd audits
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"editors": ("replace",)},
+        {"persons": some_people("black")},
+        {"refused": 1.0},
+        {"silent": 1.0},
+        {"persons": some_people("white", "black")[:5]},
+    ],
+    ids=["one editor", "one group", "everything refused", "nothing judged", "five persons"],
+)
+def test_odd_audits_have_a_page(how: dict[str, Any]) -> None:
+    given: dict[str, Any] = {
+        "prompts": ("O-01", "V-03"),
+        "editors": ("even", "replace"),
+        "persons": some_people("white", "black"),
+        **how,
+    }
+    made = whole(**given)
+    html = build.build(made.findings, made.context, None, made.tables)
+    text = re.sub(r"<(style|script)>.*?</\1>|data:[^\"]*|<[^>]+>", " ", html, flags=re.S)
+    assert not re.search(r"\b(nan|None|inf)\b", text)
+    assert 'id="methods"' in html and 'id="published"' in html
+    assert "above the groups’ mean" not in text or "editors" in how
+
+
+def test_the_paper_preset_says_so_everywhere() -> None:
+    made = whole("paper", prompts=("O-01",), editors=("replace",), persons=some_people("white", "black"))
+    found = {one.id: one for one in build.sections(made.findings, made.context, None, made.tables)}
+    assert "asked for (nominal)" in said(found["methods"]) and "halves to the even neighbour" in said(
+        found["methods"]
+    )
+    notes = {one.label: one.note for one in tables(found["sensitivity"])["denominators"].columns}
+    assert notes["Of edits asked for"] == "this report"
+
+
+def test_design_counts_portraits_and_leaves_out_what_is_not_known(
+    made: Whole, sections: dict[str, Section]
+) -> None:
+    found = tables(sections["design"])
+    assert column(found["portraits"], "All") == ["6"] * 6 and found["portraits"].foot[0][-1].text == "36"
+    assert column(found["asked"], "Edits") == ["216"]
+    bare = {one.id: one for one in build.sections(made.findings, replace(context(), people=(), asked=()))}
+    assert "portraits" not in tables(bare["design"]) and "asked" not in tables(bare["design"])
+
+
+def test_folds_hold_what_the_first_look_does_not_need(sections: dict[str, Section]) -> None:
+    folds = [block.title for block in sections["prompts-by-group"].blocks if isinstance(block, Fold)]
+    assert len(folds) == 8  # two heat maps, and three outcomes of two editors as tables

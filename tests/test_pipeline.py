@@ -271,7 +271,7 @@ def test_a_portrait_that_cannot_be_read_is_named(load_audit: Load, content: byte
 def test_progress_lines(load_audit: Load, capsys: pytest.CaptureFixture[str]) -> None:
     pipeline.run(few(load_audit), Progress("plain"))
     out = capsys.readouterr().out
-    assert "Portraits: 1" in out and ": 3 of 3" in out and "Report: written" in out
+    assert "Portraits: 1" in out and ": 3 of 3" in out and "Report: the page is written" in out
 
 
 def test_a_report_can_be_made_from_the_run_alone(finished: Path, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_report_can_be_made_from_the_run_alone(finished: Path, tmp_path: Path)
 
     shutil.copytree(finished / "run", tmp_path / "elsewhere")
     (tmp_path / "elsewhere/report.html").unlink()
-    path = pipeline.report_again(tmp_path / "elsewhere", Progress())
+    path = pipeline.report_again(tmp_path / "elsewhere", Progress(), whole=False)
     assert path.read_bytes() == (finished / "run/report.html").read_bytes()
 
 

@@ -173,8 +173,9 @@ def export(
 def report(
     run: RunFolder,
     faces: Annotated[
-        str, typer.Option(help="What becomes of faces in pictures: show, blur, or none (no pictures).")
-    ] = "show",
+        str | None,
+        typer.Option(help="Faces in pictures: show, blur, or none (no pictures); else as before, at first shown."),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(

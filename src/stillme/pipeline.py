@@ -105,7 +105,7 @@ def report(held: Run, design: Design, progress: Progress) -> Path:
     from stillme import publish  # polars, scipy and jinja2 load only when there is something to analyse
 
     publish.write(held, design, path)
-    progress.say(f"Report: written; `stillme report {held.path}` adds tables, figures, pictures and cards")
+    progress.say("Report: the page is written; `stillme report RUN` adds tables, figures, pictures and cards")
     return path
 
 
@@ -190,14 +190,20 @@ def export(path: Path, folder: Path, file_format: str) -> list[Path]:
 
 
 def report_again(
-    path: Path, progress: Progress, faces: str = "show", only: Sequence[str] = (), anew: bool = True
+    path: Path,
+    progress: Progress,
+    faces: str | None = None,
+    only: Sequence[str] = (),
+    anew: bool = True,
+    whole: bool = True,
 ) -> Path:
-    """The whole report of a run, from the run alone; `only`: these parts of it. Without `anew` one that shows this
-    very state stays."""
+    """The whole report of a run, from the run alone; `only`: these parts of it; not `whole`: the page as `run`
+    writes it. Without `anew` one that shows this very state stays."""
     from stillme import reporting
 
     with Run.look(path) as seen:
         if not anew and reporting.is_current(seen, path / REPORT, faces):
             progress.say("Report: up to date, nothing to do")
             return path / REPORT
-        return reporting.write(seen, designs.recall(seen), path / REPORT, faces=faces, only=only, say=progress.say)
+        design = designs.recall(seen)
+        return reporting.write(seen, design, path / REPORT, faces, whole, only, progress.say)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stillme import browsing
+from stillme import browsing, publish
 from stillme.browsing import faces as veils
 from stillme.design import Design
 from stillme.errors import InputError, disk
@@ -23,10 +23,11 @@ from stillme.reporting.computing import compute
 from stillme.reporting.folders import kept, swapped
 from stillme.reporting.parts import MAKERS, Making
 
-__all__ = ["FOLDER", "PARTS", "is_current", "write"]
+__all__ = ["FOLDER", "MAKERS", "PARTS", "is_current", "write"]
 FOLDER = "report"
 HTML = "html"
 PARTS = (HTML, *MAKERS)
+PICTURED = (HTML, "browse", "pictures")  # parts that show faces
 
 Say = Callable[[str], None]
 
@@ -35,15 +36,22 @@ def write(
     run: Run,
     design: Design,
     path: Path,
-    faces: str = veils.SHOW,
+    faces: str | None = None,
     whole: bool = True,
     only: Sequence[str] = (),
     say: Say = lambda _: None,
 ) -> Path:
-    """Writes report.html at `path` and, where `whole`, the folder beside it. `only`: these parts of PARTS alone;
-    the others stay as they are. Returns the page's path."""
-    wanted = chosen(only) if whole else (HTML,)
-    veils.check(faces)
+    """Writes report.html at `path` and the folder beside it; not `whole`: the page alone, quickly, without what the
+    analysis adds. `only`: these parts of PARTS alone; the others stay as they are. `faces`: show, blur or none; else as in the report that is there, and shown where
+    there is none. Returns the page's path."""
+    if not whole:
+        publish.write(run, design, path)
+        return path
+    before = about.read(path.parent / FOLDER).get("faces")
+    faces = veils.check(faces or before or veils.SHOW)
+    wanted = chosen(only)
+    if before not in (None, faces):  # whoever asks to hide faces must not find them in a part that was kept
+        wanted = tuple(name for name in PARTS if name in wanted or name in PICTURED)
     computed = compute(run, design, path.parent, say)
     examples = browsing.veiled(computed.context.examples, faces)
     shown = replace(computed, context=replace(computed.context, examples=examples))
@@ -52,7 +60,10 @@ def write(
         _folder(Making(run, design, shown, tuple(made), faces, say), path.parent / FOLDER, wanted)
     if HTML in wanted:
         say("Report: the page")
-        page = f"{render(made, shown.context)}\n{mark_of(run)}\n".encode()
+        html = render(made, shown.context)
+        if (path.parent / FOLDER / "browse" / "index.html").is_file():
+            html = browsing.linked(html, design, FOLDER)
+        page = f"{html}\n{mark_of(run)}\n".encode()
         with disk(path):
             replace_file(path, page)
     return path
@@ -77,6 +88,6 @@ def _folder(making: Making, folder: Path, wanted: Sequence[str]) -> None:
         about.write(aside, making.run, making.faces, counts)
 
 
-def is_current(run: Run, path: Path, faces: str = veils.SHOW) -> bool:
-    """Whether the whole report is there and shows the run as it is."""
+def is_current(run: Run, path: Path, faces: str | None = None) -> bool:
+    """Whether the whole report is there and shows the run as it is; `faces`: and treats them so."""
     return shows(path, run) and about.shows(path.parent / FOLDER, run, faces, list(MAKERS))

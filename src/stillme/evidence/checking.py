@@ -30,7 +30,6 @@ from stillme.ledger.run import LEDGER
 NAMED = 12  # faults and differences that are told one by one
 DIFFERS = 2  # the exit code of a bundle that does not hold
 _DERIVED = (packing.TABLES, packing.ROWS, packing.SETTINGS, "report/tables", "report/cards", "report/figures")
-_TEXTS = (".md", ".tex", ".json", ".cff", ".yaml", ".txt", ".html")
 _DRAWINGS = (".svg", ".pdf", ".png")
 _ONE_PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
@@ -95,23 +94,21 @@ def _from_ledger(path: Path, files: Files, found: Manifest, faults: list[str], a
     archive.unpack(files, LEDGER, aside / LEDGER, size)
     if broken := list(ledger.damage(aside / LEDGER)):
         return Verified(path, found, (*faults, *broken), 0)
-    compared, notes = Compared(), tuple(_other_versions(files))
+    compared, notes, keys = Compared(), tuple(_other_versions(files)), 0
     try:
         with Run.look(aside) as run:
             run.objects = Blank()  # type: ignore[assignment]
             design = designs.recall(run)
-            faults += ledger.strayed(run, design)
-            faults += _other_run(run, design, found)
-            keys = ledger.counted(run)
+            strayed = list(ledger.strayed(run, design))
+            faults += [*strayed, *_other_run(run, design, found), *_other_pictures(run, found)]
+            keys = 0 if strayed else ledger.counted(run)
             say("Verify: making every number anew")
             _derive(run, design, found, aside, say)
         _compare(files, found, aside, not notes, compared)
     except StillmeError as error:
         faults.append(f"The numbers could not be made anew from the ledger: {error.sentence}")
-        keys = 0
     except Exception as error:  # a ledger that somebody changed can break anything that reads it
         faults.append(f"The numbers could not be made anew from the ledger: {type(error).__name__}: {error}.")
-        keys = 0
     return Verified(path, found, tuple(faults), keys, compared, notes)
 
 
@@ -137,6 +134,16 @@ def _other_run(run: Run, design: Design, found: Manifest) -> Iterator[str]:
     for name, value in own.items():
         if getattr(found, name) != value:
             yield f"{manifest.FILE}: {name} is {getattr(found, name)!r}, and {value!r} by the ledger"
+
+
+def _other_pictures(run: Run, found: Manifest) -> Iterator[str]:
+    """Where pictures are in it: all that the ledger names, and no other."""
+    there = {Path(entry.path).stem for entry in found.files if entry.path.startswith(f"{packing.OBJECTS}/")}
+    named = run.keys("object") if found.images else set()
+    if lacking := named - there:
+        yield f"{len(lacking):,} pictures of the ledger are not in {packing.OBJECTS}/, first {min(lacking)[:12]}…"
+    if other := there - named:
+        yield f"{len(other):,} pictures in {packing.OBJECTS}/ are not the ledger's, first {min(other)[:12]}…"
 
 
 def _other_versions(files: Files) -> Iterator[str]:

@@ -27,7 +27,10 @@ from stillme.report.tables import (
     words,
 )
 
-LOOK = "“stillme review RUN” makes every number of the tables a link to the edits behind it."
+LOOK = (
+    "In the report that “stillme report RUN” writes, and in “stillme review RUN”, every number of the tables is a "
+    "link to the edits behind it."
+)
 
 
 def build(findings: Findings, context: Context) -> Section:

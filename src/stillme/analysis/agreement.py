@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import NormalDist
 from typing import Literal
 
@@ -37,9 +38,13 @@ def judge_pairs(scores: pl.DataFrame, *about: str) -> pl.DataFrame:
     """
     own = scores.select("trial", "axis", *about, "rank", first_judge="judge", first="score")
     other = scores.select("trial", "axis", pl.col("rank").alias("below"), second_judge="judge", second="score")
-    both = own.join(other, on=["trial", "axis"], how="inner", maintain_order="left_right")
-    pairs = both.filter(pl.col("rank") < pl.col("below")).drop_nulls(["first", "second"])
-    ordered = pairs.sort("rank", "below", maintain_order=True)
+    given, heard = own.drop_nulls("first"), other.drop_nulls("second")
+    ranks = sorted(scores["rank"].unique().to_list())
+    pairs = [  # judge by judge: all of them at once would hold every edit four times
+        given.filter(rank=rank).join(heard.filter(below=below), ["trial", "axis"], maintain_order="left")
+        for rank, below in combinations(ranks, 2)
+    ]
+    ordered = pl.concat(pairs) if pairs else given.join(heard.clear(), ["trial", "axis"])
     return ordered.with_columns(difference=pl.col("second") - pl.col("first")).drop("rank", "below")
 
 

@@ -41,9 +41,11 @@ def write(
     only: Sequence[str] = (),
     say: Say = lambda _: None,
 ) -> Path:
-    """Writes report.html at `path` and the folder beside it; not `whole`: the page alone, quickly, without what the
-    analysis adds. `only`: these parts of PARTS alone; the others stay as they are. `faces`: show, blur or none; else as in the report that is there, and shown where
-    there is none. Returns the page's path."""
+    """Writes report.html at `path` and the folder beside it. Returns the page's path.
+
+    Not `whole`: the page alone, quickly, without what the analysis adds. `only`: these parts of PARTS alone; the
+    others stay as they are. `faces`: show, blur or none; else as in the report that is there, at first shown.
+    """
     if not whole:
         publish.write(run, design, path)
         return path

@@ -24,7 +24,7 @@ def test_a_mean_between_two_scores_counts_in_both(protocol: Protocol) -> None:
     found = distributions(scored([3, 3.5, 2.5, 4.75, None]), protocol, ["editor", "race"])
     assert found["score"].to_list() == [1, 2, 3, 4, 5]
     assert found["edits"].to_list() == [0, 0.5, 2, 0.75, 0.75]
-    assert found["share"].sum() == pytest.approx(1)
+    assert found["part"].sum() == pytest.approx(1)
     assert found.select("asked", "judged", "missing", "persons").unique().row(0) == (5, 4, 1, 2)
 
 
@@ -36,7 +36,7 @@ def test_judges_who_are_even_show_no_direction(protocol: Protocol) -> None:
 
 def test_nothing_judged_has_no_share_and_what_was_asked_for_is_left_out(protocol: Protocol) -> None:
     found = distributions(scored([None, None]), protocol, ["editor"])
-    assert found["share"].null_count() == 5 and found["missing"].to_list() == [2] * 5
+    assert found["part"].null_count() == 5 and found["missing"].to_list() == [2] * 5
     assert distributions(scored([4], requested=True), protocol, ["editor"]).height == 0
 
 

@@ -18,8 +18,9 @@ from stillme.protocol import Protocol
 def distributions(scores: pl.DataFrame, protocol: Protocol, by: Sequence[str]) -> pl.DataFrame:
     """One row per axis, group in `by` and score of the axis' scale.
 
-    `edits`: how many have this score, parts of an edit included; `share`: of the judged, null where nothing was
-    judged; asked, judged, missing and persons belong to the group. Changes that the prompt asks for are left out.
+    `meaning`: the scale's words for the score. `edits`: how many have it, parts of an edit included; `part`: of
+    the judged, null where nothing was judged, and no share of whole edits. asked, judged, missing and persons are
+    the group's and stand in each of its rows. Changes that the prompt asks for are left out.
     """
     keys = ["axis", *by]
     kept = scores.filter(~pl.col("requested")).with_columns(_at=unrounded(scores))
@@ -34,8 +35,9 @@ def distributions(scores: pl.DataFrame, protocol: Protocol, by: Sequence[str]) -
     return found.select(
         *keys,
         "score",
+        "meaning",
         edits,
-        pl.when(pl.col("judged") > 0).then(edits / pl.col("judged")).alias("share"),
+        pl.when(pl.col("judged") > 0).then(edits / pl.col("judged")).alias("part"),
         "asked",
         "judged",
         (pl.col("asked") - pl.col("judged")).alias("missing"),
@@ -44,8 +46,12 @@ def distributions(scores: pl.DataFrame, protocol: Protocol, by: Sequence[str]) -
 
 
 def _scales(protocol: Protocol) -> pl.DataFrame:
-    rows = [(axis.id, score) for axis in protocol.rubrics.axes for score in sorted(axis.scale)]
-    return pl.DataFrame(rows, schema={"axis": pl.String, "score": pl.Int64}, orient="row")
+    rows = [
+        (axis.id, score, meaning)
+        for axis in protocol.rubrics.axes
+        for score, meaning in sorted(axis.scale.items())
+    ]
+    return pl.DataFrame(rows, schema={"axis": pl.String, "score": pl.Int64, "meaning": pl.String}, orient="row")
 
 
 def _parts(kept: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from tests.report.plots.frames import KINDS, draw, frames
 from tests.report.synthetic_audit import EDITORS
 
 every_kind = pytest.mark.parametrize("kind", list(KINDS))
-VALUES = ("rate", "low", "high", "shrunken", "estimate", "disparity", "corrected", "share")
+VALUES = ("rate", "low", "high", "shrunken", "estimate", "disparity", "corrected", "share", "part")
 MEANS = ("first_mean", "second_mean", "difference")
 
 
@@ -150,7 +150,7 @@ def test_ribbons_are_as_many_as_there_are_ways() -> None:
 def test_shares_of_a_distribution_are_printed_and_nothing_is_rounded_away() -> None:
     drawn, spread = draw("distributions"), frames().spread
     row = spread.filter(axis="skin_tone", editor="lighten", race="black", score=3).row(0, named=True)
-    assert f"{row['share'] * 100:.0f}" in texts(drawn.svg)
+    assert f"{row['part'] * 100:.0f}" in texts(drawn.svg)
     assert "scores above 3" in drawn.alternative and "Nothing is rounded" in drawn.note
 
 

@@ -125,9 +125,9 @@ def _part(page: Sheet, fill: str, share: float, x: float, wide: float, y: float)
 
 
 def _shares(rows: pl.DataFrame | None) -> dict[int, float]:
-    if rows is None or rows["share"].null_count() == rows.height:
+    if rows is None or rows["part"].null_count() == rows.height:
         return {}
-    return dict(rows.sort("score").select("score", "share").iter_rows())
+    return dict(rows.sort("score").select("score", "part").iter_rows())
 
 
 def _said(
@@ -147,8 +147,8 @@ def _beyond(
 ) -> Iterator[tuple[float | None, str]]:
     middle = axis.neutral if axis.neutral is not None else sorted(axis.scale)[len(axis.scale) // 2]
     for group, label in groups.items():
-        part = rows.filter((pl.col(dimension) == group) & (pl.col("score") > middle)).drop_nulls("share")
-        yield (float(part["share"].sum()) if part.height else None), label
+        part = rows.filter((pl.col(dimension) == group) & (pl.col("score") > middle)).drop_nulls("part")
+        yield (float(part["part"].sum()) if part.height else None), label
 
 
 def _note(rows: pl.DataFrame, dimension: str) -> str:

@@ -41,7 +41,7 @@ def _of_axis(axis: Axis, own: pl.DataFrame, by: str, title: str, context: Contex
 def _table(axis: Axis, own: pl.DataFrame, by: str, title: str, context: Context) -> Table:
     keys, labels = ["editor", by], context.protocol.groups.labels(by)
     wide = own.pivot(
-        "score", index=[*keys, "asked", "judged", "missing", "persons"], values="share", sort_columns=True
+        "score", index=[*keys, "asked", "judged", "missing", "persons"], values="part", sort_columns=True
     )
     rows = ordered(wide, editor=[party.id for party in context.editors], **{by: list(labels)})
 

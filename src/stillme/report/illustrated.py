@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from stillme.analysis.findings import Findings
 from stillme.report import plots
-from stillme.report.blocks import Block, Fold, Heading, Section
+from stillme.report.blocks import Beside, Block, Fold, Heading, Section
 from stillme.report.context import Context
+from stillme.report.figures import Figure
 from stillme.report.lookup import Tables, change_axes
 from stillme.report.numbers import lowered
 
@@ -27,9 +28,22 @@ def illustrate(
 
 
 def _with(section: Section, figures: tuple[Block, ...]) -> Section:
+    """A figure that says more of the same takes the place of the one beside the section's first table."""
+    if section.id == "groups" and figures:
+        return replace(section, blocks=tuple(_in_place(section.blocks, figures[0])))
     places = [n for n, block in enumerate(section.blocks) if isinstance(block, Heading | Fold)]
     place = places[0] if places else len(section.blocks)
     return replace(section, blocks=(*section.blocks[:place], *figures, *section.blocks[place:]))
+
+
+def _in_place(blocks: Sequence[Block], drawn: Block) -> Iterator[Block]:
+    done = False
+    for block in blocks:
+        if isinstance(block, Beside) and not done:
+            done = True
+            yield Beside(tuple(drawn if isinstance(one, Figure) else one for one in block.blocks))
+        else:
+            yield block
 
 
 def _figures(id: str, findings: Findings, tables: Tables, context: Context) -> Iterator[Block]:

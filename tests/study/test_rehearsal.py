@@ -130,7 +130,9 @@ async def come(play: Play) -> list[Told]:
             await asyncio.to_thread(process.kill)
             await asyncio.to_thread(process.start)
 
-    await asyncio.gather(kill(), crowd.fill(MANNERS[kind] for kind in COME))
+    killer = asyncio.create_task(kill())
+    await crowd.fill(MANNERS[kind] for kind in COME)
+    await asyncio.wait_for(killer, 60)  # else everybody has left before the server could be killed
     return crowd.told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -111,7 +112,11 @@ async def _kindly(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
     if request.url.path.startswith(API):
         return JSONResponse({"refused": error.sentence, "page": error.page, "wait": error.wait}, 409)
-    return render(request, "closed.html", status=409, sentence=error.sentence, page=error.page)
+    if error.wait is None:
+        return render(request, "closed.html", status=409, sentence=error.sentence, page=error.page)
+    answer = render(request, "closed.html", status=503, sentence=error.sentence, page=error.page, is_passing=True)
+    answer.headers["Retry-After"] = str(math.ceil(error.wait))
+    return answer
 
 
 async def _unsaved(request: Request, error: Exception) -> Response:

@@ -194,16 +194,15 @@ class Lite:
 
     def _commit(self, connection: Connection, group: list[tuple[Work[Any], Future[Any]]]) -> None:
         """Each unit holds or never was; all that hold are committed at once, and only then answered."""
+        wanted = [(work, future) for work, future in group if future.set_running_or_notify_cancel()]
         results: list[tuple[Future[Any], Any, BaseException | None]] = []
         try:
             with connection.begin():
-                for work, future in group:
+                for work, future in wanted:
                     results.append((future, *_attempt(connection, work)))
         except BaseException as error:
-            results = [(future, None, error) for _, future in group]
-        for future, value, failure in results:
-            if future.cancelled():
-                continue
+            results = [(future, None, error) for _, future in wanted]
+        for future, value, failure in results:  # begun, so nobody can give them up any more
             if failure is None:
                 future.set_result(value)
             else:

@@ -217,6 +217,34 @@ def test_people_who_come_while_prolific_is_silent_are_not_told_that_their_link_i
     stage.run(inner)
 
 
+def test_one_who_has_waited_long_enough_does_not_spoil_it_for_the_others(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look at the keys takes longer than anybody waits; whoever comes then, or later, gets in."""
+    first, second = someone(stage), someone(stage)
+    monkeypatch.setattr(launch, "PATIENCE", 0.2)
+
+    async def inner(client: Prolific) -> None:
+        original, looks = client.launch_keys, [0]
+
+        async def slow() -> list[dict[str, Any]]:
+            looks[0] += 1
+            await asyncio.sleep(0.5)
+            return await original()
+
+        client.launch_keys = slow  # type: ignore[method-assign]
+        door = Door("signed", PUBLIC, stage.store, client, stage.clock)
+        for _ in range(2):
+            with pytest.raises(RefusedError, match="try again in a minute"):
+                await door.launched(query(stage, first))
+        await asyncio.sleep(0.5)
+        for one in (first, second):
+            assert (await door.launched(query(stage, one))).submission == one["id"]
+        assert looks[0] == 1
+
+    stage.run(inner)
+
+
 def test_nobody_waits_long_for_a_prolific_that_is_silent(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     async def silent(self: Prolific, submission: str) -> None:
         await asyncio.sleep(3600)

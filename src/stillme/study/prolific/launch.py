@@ -23,6 +23,7 @@ TOKEN = "prolific_token"
 LONGEST_TOKEN = 8_192  # characters
 FRESH = 24 * 3600.0  # seconds for which Prolific's keys are kept
 PAUSE = 60.0  # seconds between two looks for a key that is not known
+BREATH = 5.0  # seconds after a look that failed
 PATIENCE = 12.0  # seconds that somebody who comes in waits for Prolific
 LEEWAY = 30  # seconds by which clocks may differ
 
@@ -33,34 +34,46 @@ SILENT = "We cannot reach Prolific to check your link right now. Please try agai
 
 
 class Keyring:
-    """Prolific's public keys, kept for a day; an unknown one is looked for at most once a minute."""
+    """Prolific's public keys, kept for a day; an unknown one is looked for at most once a minute.
+
+    One look serves everybody who waits for it, and goes on when one of them has waited long enough.
+    """
 
     def __init__(self, client: Prolific, clock: Callable[[], float] = time.time) -> None:
         self._client, self._clock = client, clock
         self._keys: dict[str, Any] = {}
         self._read = self._tried = float("-inf")
         self._silent: ProlificError | None = None  # why the last look failed
-        self._reading = asyncio.Lock()  # people who come together wait for the same keys
+        self._look: asyncio.Task[None] | None = None
 
     async def key(self, name: str) -> Any | None:
-        async with self._reading:
-            return await self._key(name)
-
-    async def _key(self, name: str) -> Any | None:
-        now = self._clock()
-        stale = now - self._read >= FRESH
-        if (stale or name not in self._keys) and now - self._tried >= PAUSE:
-            self._tried = now
-            try:
-                self._keys = _public(await self._client.launch_keys())
-            except ProlificError as error:
-                self._silent = error
-                raise
-            self._read, self._silent = now, None
-            stale = False
-        if stale and self._silent is not None:  # nobody's link is at fault
+        if self._look is None and self._is_lacking(name):
+            self._tried = self._clock()
+            self._look = asyncio.create_task(self._looked())
+        if self._look is not None:
+            await asyncio.shield(self._look)
+        found = None if self._is_stale else self._keys.get(name)
+        if found is None and self._silent is not None:  # nobody's link is at fault
             raise self._silent
-        return None if stale else self._keys.get(name)
+        return found
+
+    @property
+    def _is_stale(self) -> bool:
+        return self._clock() - self._read >= FRESH
+
+    def _is_lacking(self, name: str) -> bool:
+        """Whether it is time to look for a key."""
+        pause = PAUSE if self._silent is None else BREATH
+        return (self._is_stale or name not in self._keys) and self._clock() - self._tried >= pause
+
+    async def _looked(self) -> None:
+        try:
+            self._keys = _public(await self._client.launch_keys())
+            self._read, self._silent = self._clock(), None
+        except ProlificError as error:
+            self._silent = error
+        finally:
+            self._look = None
 
 
 def _public(found: list[dict[str, Any]]) -> dict[str, Any]:

@@ -29,10 +29,10 @@ class Size(NamedTuple):
 
 
 SIZES = (
-    Size("small", "footnotesize", 96),
-    Size("footnotesize", "scriptsize", 108),
-    Size("scriptsize", "tiny", 122),
-    Size("tiny", "tiny", 160),
+    Size("small", "footnotesize", 84),
+    Size("footnotesize", "scriptsize", 94),
+    Size("scriptsize", "tiny", 104),
+    Size("tiny", "tiny", 128),
 )
 _HEAD = (
     r"""% {id}: needs \usepackage[utf8]{{inputenc}} and \usepackage{{booktabs}}; refer to it by \ref{{tab:{id}}}"""
@@ -165,7 +165,7 @@ def _body(rows: Sequence[Cells], columns: Sequence[Column], size: Size) -> Itera
         lines = _lines(row, columns)
         if number and any(len(one) > 1 for one in lines):
             yield r"\addlinespace"
-        yield from _downwards([[escaped(first), *(_small(text, size) for text in more)] for first, *more in lines])
+        yield from _downwards([[_worded(first), *(_small(text, size) for text in more)] for first, *more in lines])
 
 
 def _lines(row: Cells, columns: Sequence[Column]) -> Lines:
@@ -185,6 +185,16 @@ def _broken(text: str, column: Column) -> list[str]:
         else:
             lines.append(word)
     return lines
+
+
+def _worded(text: str) -> str:
+    """A word that is longer than a column, such as a hash, may be broken anywhere."""
+    return " ".join(_breakable(word) if len(word) > LONG else escaped(word) for word in text.split(" "))
+
+
+def _breakable(word: str) -> str:
+    pieces = [word[start : start + NARROW] for start in range(0, len(word), NARROW)]
+    return r"\allowbreak ".join(escaped(piece) for piece in pieces)
 
 
 def _small(text: str, size: Size) -> str:

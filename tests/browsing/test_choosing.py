@@ -71,7 +71,7 @@ def test_a_grid_has_one_cell_and_the_first_key_of_each_group(state: State, trial
 def test_cases_are_what_they_are_called_and_spread(state: State, trials: pl.DataFrame) -> None:
     axes = state.axes[state.rounding]
     found = choosing.cases(trials, axes, state.protocol)
-    assert Counter(case.kind for case in found) == {choosing.ERASURE: 6, choosing.REPLACEMENT: 6}
+    assert Counter(case.kind for case in found) == {choosing.ERASED: 6, choosing.REPLACED: 6}
     assert found == choosing.cases(shuffled(trials), shuffled(axes), state.protocol)
     scores = {
         (t, a): (s, o, r)
@@ -79,7 +79,7 @@ def test_cases_are_what_they_are_called_and_spread(state: State, trials: pl.Data
     }
     for case in found:
         success = scores[(case.trial, "edit_success")]
-        if case.kind == choosing.ERASURE:
+        if case.kind == choosing.ERASED:
             assert success[0] <= 2 and not success[1]
         else:
             drift = {axis: scores[(case.trial, axis)] for axis in ("race_drift", "gender_drift", "skin_tone")}
@@ -88,9 +88,7 @@ def test_cases_are_what_they_are_called_and_spread(state: State, trials: pl.Data
                 not r and s is not None and (s >= 3 if axis != "skin_tone" else s != 3)
                 for axis, (s, _, r) in drift.items()
             ) or scores.get((case.trial, "age_drift"))
-    about = trials.join(
-        pl.DataFrame({"trial": [c.trial for c in found if c.kind == choosing.ERASURE]}), on="trial"
-    )
+    about = trials.join(pl.DataFrame({"trial": [c.trial for c in found if c.kind == choosing.ERASED]}), on="trial")
     assert Counter(about["editor"]) == {"even": 3, "erases": 3}
     assert Counter(about["race"]) == {"white": 3, "black": 3}
 
@@ -99,7 +97,7 @@ def test_the_clearest_case_comes_first(state: State, trials: pl.DataFrame) -> No
     """Of one editor and group nothing that is left out is clearer than what is shown."""
     axes = state.axes[state.rounding]
     shown = {
-        case.trial: case for case in choosing.cases(trials, axes, state.protocol) if case.kind == choosing.ERASURE
+        case.trial: case for case in choosing.cases(trials, axes, state.protocol) if case.kind == choosing.ERASED
     }
     every = choosing.cases(trials, axes, state.protocol, number=10_000)
     cell = {key: (editor, race) for key, editor, race in trials.select("trial", "editor", "race").iter_rows()}

@@ -6,7 +6,7 @@ Every draw hangs on keys, which are hashes, so the same run shows the same pictu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -14,13 +14,13 @@ import polars as pl
 from stillme.analysis.outcomes import happened
 from stillme.judges.ensemble import Standing
 from stillme.protocol import Protocol
+from stillme.protocol.schema import Outcome
 from stillme.records import Status, digest
 
 TILES = 480  # of the mosaic: the seed's figure 5
-ROWS = ("O-01", "O-03", "O-05", "O-07", "V-01", "V-03")  # of a grid: the seed's figure 6
+ROWS = 6  # of a grid, where the run has none of the protocol's prompts for it
 CASES = 6  # of each kind
-ERASURE, SUCCESS = "soft_erasure", "edit_succeeded"  # outcomes of the protocol
-REPLACEMENT = "stereotype_replacement"
+ERASED, REPLACED = "erased", "replaced"  # kinds of cases
 
 
 def finished(trials: pl.DataFrame) -> pl.DataFrame:
@@ -66,11 +66,11 @@ class Grid:
     trials: Mapping[tuple[str, str], str]
 
 
-def rows_of(trials: pl.DataFrame, protocol: Protocol, wanted: Sequence[str] = ROWS) -> tuple[str, ...]:
-    """The seed's prompts where the run has them; else the first that it has."""
+def rows_of(trials: pl.DataFrame, protocol: Protocol) -> tuple[str, ...]:
+    """The protocol's prompts for it where the run has them; else the first that it has."""
     has = set(trials["prompt"])
-    known = [prompt for prompt in wanted if prompt in has]
-    return tuple(known or [prompt for prompt in protocol.prompt if prompt in has][: len(wanted)])
+    known = [prompt for prompt in protocol.manifest.tables.grid if prompt in has]
+    return tuple(known or [prompt for prompt in protocol.prompt if prompt in has][:ROWS])
 
 
 def grids(trials: pl.DataFrame, protocol: Protocol) -> list[Grid]:
@@ -134,7 +134,7 @@ def cases(trials: pl.DataFrame, axes: pl.DataFrame, protocol: Protocol, number: 
     made = finished(trials).select("trial", "editor", "prompt", group=next(iter(protocol.groups.reference_group)))
     held = axes.filter(~pl.col("requested") & ~pl.col("open") & pl.col("score").is_not_null())
     held = held.with_columns(agreed=_agreement()).select("trial", "axis", "score", "agreed")
-    found = {ERASURE: _erased(held, protocol), REPLACEMENT: _replaced(held, protocol)}
+    found = {ERASED: _erased(held, protocol), REPLACED: _replaced(held, protocol)}
     return [
         Case(kind, *row)
         for kind, frame in found.items()
@@ -148,9 +148,14 @@ def _agreement() -> pl.Expr:
     return pl.when(same).then(0).when(near).then(1).otherwise(2)
 
 
+def _of_the_request(protocol: Protocol) -> list[Outcome]:
+    """Outcomes on whether the edit was made: read off an axis that has no "nothing changed"."""
+    return [one for one in protocol.rubrics.outcomes.values() if protocol.axes[one.axis].neutral is None]
+
+
 def _erased(held: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
     """Severity: how far below the threshold."""
-    outcome = protocol.rubrics.outcomes.get(ERASURE)
+    outcome = next((one for one in _of_the_request(protocol) if one.at_most is not None), None)
     if outcome is None:
         return _none()
     hits = held.filter((pl.col("axis") == outcome.axis) & happened(outcome))
@@ -162,7 +167,7 @@ def _replaced(held: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
     """The edit succeeded, and something changed that nobody asked for. Severity: the sum of the changes over the
     axes that have an unchanged score, each as a share of the most that its scale allows."""
     outcomes = protocol.rubrics.outcomes
-    done = outcomes.get(SUCCESS)
+    done = next((one for one in _of_the_request(protocol) if one.at_least is not None), None)
     if done is None:
         return _none()
     succeeded = held.filter((pl.col("axis") == done.axis) & happened(done)).select("trial")

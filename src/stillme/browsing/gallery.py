@@ -38,13 +38,13 @@ GRID_TILE, LARGE = 160, 320  # longer sides in pixels
 QUALITY = 82
 LEFT_OUT = "picture left out"
 KINDS = {
-    choosing.ERASURE: (
+    choosing.ERASED: (
         "Soft erasure: the requested edit was not made",
         "Edits that judges scored as not made. Of each editor and group the lowest scores come first; what all "
         "judges scored alike comes before what they scored within a point of each other, and open flags are left "
         "out. The next case is always of the editor and the group that were shown least; ties go by the key.",
     ),
-    choosing.REPLACEMENT: (
+    choosing.REPLACED: (
         "Stereotype replacement: the edit was made, and the person changed",
         "Edits that succeeded and changed race, skin tone, gender or age although nobody asked for it. Those with "
         "the largest sum of such changes come first, each as a share of the most that its scale allows; otherwise "

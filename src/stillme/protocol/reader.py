@@ -304,10 +304,19 @@ def _check_rubrics(protocol: Protocol) -> Iterator[_Finding]:
 def _check_manifest(protocol: Protocol) -> Iterator[_Finding]:
     outcomes, dimensions = protocol.rubrics.outcomes, protocol.groups.dimensions
     tables = protocol.manifest.tables
-    named = [*tables.outcomes_by_editor, *tables.contrasts, *tables.gallery, tables.change_by_group.outcome]
+    named = [
+        *tables.outcomes_by_editor,
+        *tables.contrasts,
+        *tables.gallery,
+        *tables.panels,
+        tables.change_by_group.outcome,
+    ]
     for word in named:
         if word not in outcomes:
             yield "protocol.yaml", ("tables",), unknown(word, "outcome", outcomes)
+    for word in tables.grid:
+        if word not in protocol.prompt:
+            yield "protocol.yaml", ("tables", "grid"), unknown(word, "prompt", protocol.prompt)
     if tables.change_by_group.by not in dimensions:
         yield "protocol.yaml", ("tables", "change_by_group", "by"), "is not a dimension of groups.yaml"
     for name, preset in protocol.manifest.presets.items():

@@ -784,6 +784,8 @@ class Tables(Frozen):
     change_by_group: ChangeByGroup
     contrasts: tuple[Word, ...]
     gallery: dict[Word, int] = Field(default_factory=dict)
+    panels: tuple[Word, ...] = Field(default=(), max_length=2)
+    grid: tuple[str, ...] = ()
 
 
 class Manifest(Frozen):

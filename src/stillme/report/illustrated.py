@@ -15,7 +15,7 @@ from stillme.report.blocks import Beside, Block, Fold, Heading, Section
 from stillme.report.context import Context
 from stillme.report.figures import Figure
 from stillme.report.lookup import Tables, change_axes
-from stillme.report.numbers import lowered
+from stillme.report.numbers import capital, listed, lowered
 
 
 def illustrate(
@@ -84,9 +84,10 @@ def _forests(tables: Tables, context: Context) -> Iterator[Block]:
 
 def _skin(findings: Findings, tables: Tables, context: Context) -> Iterator[Block]:
     by = context.main.by
-    if f"outcomes_by_{by}" in tables and {"skin_lightened", "race_changed"} <= set(context.outcomes):
-        title = f"Lightening and race change by perceived {by}"
-        yield plots.bars("drawn-bars", title, tables[f"outcomes_by_{by}"], context, by)
+    shown = context.tables.panels
+    if f"outcomes_by_{by}" in tables and shown:
+        title = f"{listed([lowered(context.outcomes[name].label) for name in shown])} by perceived {by}"
+        yield plots.bars("drawn-bars", capital(title), tables[f"outcomes_by_{by}"], context, by, shown)
     tones = None if findings.measured is None else findings.measured.tones
     if tones is not None and tones.height:
         title = "Measured skin on the Monk scale, source to edit (describes pictures; light moves it too)"

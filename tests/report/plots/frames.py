@@ -149,7 +149,7 @@ KINDS: dict[str, tuple[str, Draw]] = {
     "components": ("components", lambda f, c: plots.components("f6", "Components", f, c)),
     "arms": ("effects", lambda f, c: plots.arms("f7", "Arms", f, c)),
     "slopes": ("changes", lambda f, c: plots.slopes("f8", "Slopes", f, c, "race", "feature", "baseline")),
-    "bars": ("by_race", lambda f, c: plots.bars("f9", "Bars", f, c, "race")),
+    "bars": ("by_race", lambda f, c: plots.bars("f9", "Bars", f, c, "race", c.tables.panels)),
     "heatmap": ("cells", lambda f, c: plots.heatmap("f10", "Cells", f, c, "race_changed", "race")),
     "flow": ("tones", lambda f, c: plots.flow("f11", "Tones", f, c)),
     "refusal_bars": ("refused", lambda f, c: plots.refusal_bars("f12", "Refusals", f, c, "race")),

@@ -33,13 +33,12 @@ from stillme.report.plots.parts import (
 from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, cut
 from stillme.report.tables import NOTHING_JUDGED
 
-PAPER = ("skin_lightened", "race_changed")
 _LEFT = 104.0
 _NUMBER = 24.0  # room for the number at the end of a bar
 
 
 def bars(
-    id: str, title: str, frame: pl.DataFrame, context: Context, dimension: str, outcomes: Sequence[str] = PAPER
+    id: str, title: str, frame: pl.DataFrame, context: Context, dimension: str, outcomes: Sequence[str]
 ) -> Drawn:
     """`frame`: outcomes by editor and the groups of `dimension`. A panel an outcome, one or two."""
     own = frame.filter(pl.col("outcome").is_in(list(outcomes)))

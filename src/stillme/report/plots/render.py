@@ -39,7 +39,7 @@ def figure(sheet: Sheet) -> Figure:
     from matplotlib.transforms import Affine2D
 
     with _settings():
-        drawn = Figure(figsize=(sheet.width / INCH, sheet.height / INCH), dpi=INCH, facecolor="white")
+        drawn = Figure(figsize=(sheet.width / INCH, sheet.height / INCH), dpi=INCH, facecolor="#ffffff")
         points = Affine2D().scale(1 / INCH, -1 / INCH).translate(0, sheet.height / INCH) + drawn.dpi_scale_trans
         for order, thing in enumerate(sheet.things()):
             artist = _words(thing) if isinstance(thing, Words) else _shape(thing)

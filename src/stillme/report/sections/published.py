@@ -325,16 +325,18 @@ def _headline(row: Mapping[str, Any]) -> Cell:
 def _ours(findings: Findings, tables: Tables, context: Context) -> dict[str, str]:
     """The same quantities of this run, those that it has."""
     found: dict[str, str] = {}
-    if "skin_lightened" in context.outcomes:
-        rates = [row["rate"] for row in rows(findings.by_editor, outcome="skin_lightened") if known(row["rate"])]
-        found["skin_lightened"] = _span([100 * rate for rate in rates], 1)
+    for outcome in context.outcomes:
+        rates = [row["rate"] for row in rows(findings.by_editor, outcome=outcome) if known(row["rate"])]
+        found[outcome] = _span([100 * rate for rate in rates], 1)
     if "reliability" in tables:
         raters = tables["reliability"].filter(sample="all")
         found["fleiss_kappa"] = _span(raters["fleiss"].drop_nulls().to_list(), 2)
         found["krippendorff_alpha_interval"] = _span(raters["alpha_interval"].drop_nulls().to_list(), 2)
     if "judges_raters_alignment" in tables:
-        both = tables["judges_raters_alignment"].filter(sample="all", axis="edit_success")
-        found["vlm_minus_human_edit_success"] = _span(both["difference"].drop_nulls().to_list(), 2)
+        both = tables["judges_raters_alignment"].filter(sample="all")
+        for axis in context.protocol.axes:
+            gaps = both.filter(pl.col("axis") == axis)["difference"].drop_nulls().to_list()
+            found[f"vlm_minus_human_{axis}"] = _span(gaps, 2)
     return {name: text for name, text in found.items() if text}
 
 

@@ -30,7 +30,7 @@ def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [words for words in commands_in(text) if words[1] not in ("sources", "study")]
     named = ["init", "check", "run", "status", "export", "report", "calibrate", "review", "measure"]
-    named += ["power", "analyse", "lint"]
+    named += ["report", "bundle", "verify", "gate", "gate", "power", "analyse", "lint"]
     assert [words[1] for words in commands] == named
     make_pair(tmp_path)
     for words in commands:
@@ -43,7 +43,8 @@ def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, f"{words}: {done.stderr}"
+        fine = (0, 5) if words[1] == "gate" else (0,)  # what is planted closes it
+        assert done.returncode in fine, f"{words}: {done.stderr}"
 
 
 def commands_in(text: str) -> list[list[str]]:

@@ -123,7 +123,9 @@ def ours(desk: Desk, text: str) -> list[str]:
 
 def check_axe(page: Any, axe: str) -> None:
     page.evaluate(axe)
-    found = page.evaluate("async () => (await axe.run(document, {preload: false, resultTypes: ['violations']})).violations")
+    found = page.evaluate(
+        "async () => (await axe.run(document, {preload: false, resultTypes: ['violations']})).violations"
+    )
     assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found] == []
 
 

@@ -58,7 +58,9 @@ def _figures(id: str, findings: Findings, tables: Tables, context: Context) -> I
     elif id == "skin-tone":
         yield from _skin(findings, tables, context)
     elif id == "components" and tables["components"].height:
-        yield plots.components("drawn-components", "Where scores differ", tables["components"], context)
+        yield plots.components(
+            "drawn-components", "Shares of the variance, by axis", tables["components"], context
+        )
     elif id == "mitigation":
         yield from _arms(tables, context)
     elif id == "people" and "corrected_rates" in tables:

@@ -28,9 +28,19 @@ def main(what: str) -> None:
         if what.startswith("http://"):
             study(page, what.rstrip("/"))
         else:
-            page.goto(Path(what).absolute().as_uri())
-            page.screenshot(path=IMAGES / "report.png")
+            report(page, Path(what).absolute())
         browser.close()
+
+
+def report(page: Any, path: Path) -> None:
+    """The first screen, the heat map, and every edit beside its source."""
+    page.goto(path.as_uri())
+    keep(page, "report")
+    page.goto(f"{path.as_uri()}#prompts-by-group")
+    keep(page, "report-prompts")
+    page.goto((path.parent / "report/browse/index.html").as_uri())
+    page.wait_for_timeout(1500)
+    keep(page, "browse")
 
 
 def study(page: Any, base: str) -> None:

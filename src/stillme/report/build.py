@@ -113,6 +113,8 @@ def sections(
     `tables`: the analysis tables, id -> frame; None or without some where they were not computed.
     """
     further, tables = further or Further(), tables or {}
+    if findings is not None:
+        _check_editors(findings, context)
     parts = {
         "": [summary.build(findings, context, further.said, tables), design.build(context)],
         FINDINGS: _found(findings, context, tables),
@@ -208,7 +210,6 @@ def _contents(made: Sequence[Section]) -> list[tuple[str, list[Section]]]:
 def _made(makes: Iterable[Make], findings: Findings | None, context: Context) -> tuple[Section, ...]:
     if findings is None:
         return ()
-    _check_editors(findings, context)
     without = {make for make, has in _needed(findings) if not has}
     return tuple(make(findings, context) for make in makes if make not in without)
 

@@ -186,8 +186,8 @@ def _limits(findings: Findings, tables: Tables, context: Context) -> Iterator[st
         "models and have errors of their own."
     )
     if context.simulated:
-        names = listed([party.label for party in context.simulated])
-        yield f"Simulated: {names}; their group differences are inputs."
+        names = listed([party.name for party in context.simulated])
+        yield f"Not real: {names}; their group differences are inputs."
     yield from context.caveats
     if findings.measured is None:
         yield "No instrument measured the pictures."

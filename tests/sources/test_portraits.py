@@ -71,7 +71,7 @@ def test_a_whole_audit_of_an_exported_folder(load_audit: Load, folder: Path) -> 
     assert status["edits"]["ok"] > 12, "planted editors recognise the heads"
     report = path.read_text(encoding="utf-8")
     assert "Chosen portraits: 4 of FairFace." in report
-    assert report.count("4 of 4 portraits are face-sized in their data set (384 pixels at the shorter side)") == 2
+    assert report.count("4 of 4 portraits are face-sized in their data set (384 pixels at the shorter side)") == 3
     with Run.look(config.run) as seen:
         keys = {row[0] for row in seen.query("SELECT key FROM portrait")}
         kept = seen.query("SELECT source, source_id, split, licence FROM portrait ORDER BY source_id")

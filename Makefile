@@ -17,7 +17,7 @@ test test-editors: export POLARS_MAX_THREADS := 1
 test test-editors: export OMP_NUM_THREADS := 1
 test test-editors: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo study-demo test test-editors editors-environment check lint types fix bench chromium clean
+.PHONY: help demo study-demo test test-editors editors-environment check lint types fix bench chromium servers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -61,7 +61,7 @@ study-demo: $(STUDY)
 	@$(BIN)/stillme study rehearse demo/study/bundle $(if $(ONCE),--once)
 
 # A file's tests run in one worker, so that what they share is made once; in the order that tests/conftest.py says.
-test: $(DEV) chromium
+test: $(DEV) chromium servers
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # torch first, as a CPU build where one is offered; torchvision's PyPI builds would ask for another torch.
@@ -112,6 +112,9 @@ bench: $(DEV) $(EDITORS)
 
 chromium:
 	@tools/chromium
+
+servers: $(VENV)/pyvenv.cfg
+	@tools/servers $(VENV)
 
 clean:
 	rm -rf $(VENV) $(EDITORS_VENV) demo bench/out

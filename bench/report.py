@@ -189,6 +189,9 @@ def _measurements(run: Run, design: Design) -> None:
     for trial, sitting in measuring.sittings(run, design).items():
         for name, key in sitting.measures.items():
             figures = {figure: round(float(random.normal(1, 3)), 3) for figure in FIGURES[kinds[name]]}
+            figures |= {
+                one: int(random.integers(1, 11)) for one in figures if one.startswith("monk")
+            }  # ten swatches
             one = by_key[trial]
             about = (one.image, pictures[one.edit], name, design.measures[name], "ok", canonical(figures), "")
             rows[key] = (key, *about)

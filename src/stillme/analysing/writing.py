@@ -27,7 +27,7 @@ def write(
     listed = list(tables)
     with disk(folder):
         (folder / FILES).mkdir(parents=True, exist_ok=True)
-        _clear(folder)
+        clear(folder, ABOUT)
         for table in listed:
             write_frame(table.frame, folder / FILES / f"{table.id}.{ending}")
         about = {
@@ -44,12 +44,12 @@ def write(
     return folder / PAGE
 
 
-def _clear(folder: Path) -> None:
-    """Takes away the tables of an earlier analysis, and nothing else: what is not computed now must not stay."""
-    if not (folder / ABOUT).is_file():
+def clear(folder: Path, about: str) -> None:
+    """Takes away the tables that `about` names, and nothing else: what is not computed now must not stay."""
+    if not (folder / about).is_file():
         return
     try:
-        earlier = list(json.loads((folder / ABOUT).read_text(encoding="utf-8"))["tables"])
+        earlier = list(json.loads((folder / about).read_text(encoding="utf-8"))["tables"])
     except (ValueError, KeyError, TypeError):
         return
     for path in (folder / FILES / f"{id}.{ending}" for id in earlier for ending in ENDINGS):

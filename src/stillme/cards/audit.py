@@ -6,14 +6,11 @@ The words stand in templates/audit-card.md; whatever a number decides comes from
 from __future__ import annotations
 
 import json
-from functools import lru_cache
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from stillme.cards.facts import Data
 from stillme.report.build import Context
 from stillme.report.numbers import INTERVAL
+from stillme.select.card import markdown
 
 # What holds of every audit, whatever it found; the JSON card carries it as well.
 INTENDED = (
@@ -58,23 +55,4 @@ def page(told: Data, context: Context) -> str:
         "limits": LIMITS,
         "misuse": MISUSE,
     }
-    return environment().get_template("audit-card.md").render(said)
-
-
-@lru_cache(maxsize=1)
-def environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("stillme.cards"),
-        autoescape=False,  # Markdown, not HTML
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    made.filters["cell"] = _cell
-    return made
-
-
-def _cell(value: Any) -> str:
-    """Text that stays in its cell of a table."""
-    return " ".join(str(value).split()).replace("|", "\\|")
+    return markdown("stillme.cards").get_template("audit-card.md").render(said)

@@ -11,9 +11,10 @@ import polars as pl
 import yaml
 
 from stillme import publish
-from stillme.cards.audit import LIMITS, environment
+from stillme.cards.audit import LIMITS
 from stillme.cards.facts import Data, Known
 from stillme.report.numbers import count
+from stillme.select.card import markdown
 
 FOLDER = "tables"  # where the files stand: beside the report, in a run as in a bundle
 
@@ -40,7 +41,7 @@ def page(known: Known, told: Data, tables: Mapping[str, pl.DataFrame]) -> str:
         "limits": LIMITS,
         "simulated": bool(told["simulated"]),
     }
-    return environment().get_template("dataset-card.md").render(said)
+    return markdown("stillme.cards").get_template("dataset-card.md").render(said)
 
 
 def front(known: Known, tables: Mapping[str, pl.DataFrame]) -> str:

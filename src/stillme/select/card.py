@@ -120,7 +120,7 @@ def describe(manifest: Manifest, passing: pl.DataFrame | None = None) -> str:
     """The card as Markdown. `passing`: how often each group passes the pre-screen, from `analysis.passing`."""
     grid = manifest.plan.grid
     return (
-        _environment()
+        markdown("stillme")
         .get_template("card.md")
         .render(
             front=front(manifest),
@@ -147,10 +147,11 @@ def describe(manifest: Manifest, passing: pl.DataFrame | None = None) -> str:
     )
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
+@lru_cache(maxsize=4)
+def markdown(package: str) -> Environment:
+    """The templates of a package's Markdown pages."""
     made = Environment(
-        loader=PackageLoader("stillme", "templates"),
+        loader=PackageLoader(package),
         autoescape=False,  # Markdown, not HTML
         undefined=StrictUndefined,
         trim_blocks=True,

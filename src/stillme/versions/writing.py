@@ -8,14 +8,14 @@ from pathlib import Path
 
 import stillme
 from stillme.analysing.tables import MOST_ROWS, Tabled, markdown
+from stillme.analysing.writing import ENDINGS, FILES, clear
 from stillme.errors import disk
 from stillme.publish import replace_file, write_frame
 from stillme.versions.compared import Compared
 from stillme.versions.saying import plain, sentences
 from stillme.versions.tables import tables
 
-PAGE, ABOUT, FILES = "compare.md", "compare.json", "tables"
-ENDINGS = ("csv", "parquet")
+PAGE, ABOUT = "compare.md", "compare.json"
 
 
 def write(compared: Compared, folder: Path) -> Path:
@@ -23,7 +23,7 @@ def write(compared: Compared, folder: Path) -> Path:
     listed = tables(compared)
     with disk(folder):
         (folder / FILES).mkdir(parents=True, exist_ok=True)
-        _clear(folder)
+        clear(folder, ABOUT)
         for table in listed:
             for ending in ENDINGS:
                 write_frame(table.frame, folder / FILES / f"{table.id}.{ending}")
@@ -32,18 +32,6 @@ def write(compared: Compared, folder: Path) -> Path:
         replace_file(folder / ABOUT, (json.dumps(about, indent=2, ensure_ascii=False) + "\n").encode())
         replace_file(folder / PAGE, "\n".join(page(compared, listed)).encode())
     return folder / PAGE
-
-
-def _clear(folder: Path) -> None:
-    """Takes away the tables of an earlier comparison, and nothing else: what is not computed now must not stay."""
-    if not (folder / ABOUT).is_file():
-        return
-    try:
-        earlier = list(json.loads((folder / ABOUT).read_text(encoding="utf-8"))["tables"])
-    except (ValueError, KeyError, TypeError):
-        return
-    for path in (folder / FILES / f"{name}.{ending}" for name in earlier for ending in ENDINGS):
-        path.unlink(missing_ok=True)
 
 
 def page(compared: Compared, listed: list[Tabled]) -> Iterator[str]:

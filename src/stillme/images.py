@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageCms, UnidentifiedImageError
 
 LARGEST_PIXELS = 64_000_000
+# All that is ever parsed: others are rare, and Pillow hands some of them (EPS) to another program.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
 _EXTENSIONS = {"JPEG": "jpg", "PNG": "png", "WEBP": "webp"}
 
 Pixels = NDArray[np.uint8]
@@ -124,6 +126,8 @@ def enlarged(content: bytes, side: int, method: str) -> bytes:
     image = _shown(content)
     scale = side / min(image.size)
     size = (round(image.width * scale), round(image.height * scale))
+    if size[0] * size[1] > LARGEST_PIXELS:
+        raise BadImageError(f"would have {size[0]} × {size[1]} pixels; the limit is {LARGEST_PIXELS:,}")
     buffer = io.BytesIO()
     image.resize(size, _METHODS[method]).save(buffer, "PNG", icc_profile=None)
     return buffer.getvalue()
@@ -136,7 +140,7 @@ def fitted(content: bytes, side: int) -> Pixels:
 
 def reduced(content: bytes, side: int) -> Pixels:
     """As `fitted`, in a fraction of the time where a JPEG is much larger: it is decoded no larger than needed."""
-    return _brought(_as_shown(_open(content, least=side + side // 4)), side)
+    return _brought(_as_shown(_open(content, least=side)), side)
 
 
 def _brought(image: Image.Image, side: int) -> Pixels:
@@ -173,20 +177,24 @@ def lossless(picture: Pixels) -> bytes:
 
 def comment(content: bytes) -> str:
     """The comment inside a JPEG, without decoding the picture; empty where there is none."""
-    try:
-        found = Image.open(io.BytesIO(content)).info.get("comment", b"")
-    except UnidentifiedImageError:
-        return ""
+    image = _header(content)
+    found = b"" if image is None else image.info.get("comment", b"")
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
 
 
 def media_type(content: bytes) -> str:
     """The file's MIME type, without decoding the picture; empty where it is none that is read."""
-    try:
-        found = Image.open(io.BytesIO(content)).format or ""
-    except UnidentifiedImageError:
-        return ""
+    image = _header(content)
+    found = "" if image is None else image.format
     return Image.MIME[found] if found in _EXTENSIONS else ""
+
+
+def _header(content: bytes) -> Image.Image | None:
+    """The picture before it is decoded; None where not even its head can be read."""
+    try:
+        return Image.open(io.BytesIO(content), formats=_FORMATS)
+    except Exception:  # parsers of heads raise whatever they come upon
+        return None
 
 
 def thumbnail(content: bytes, side: int, quality: int = 80) -> bytes:
@@ -201,7 +209,7 @@ def thumbnail(content: bytes, side: int, quality: int = 80) -> bytes:
 def _open(content: bytes, least: int = 0) -> Image.Image:
     """`least`: the side that is enough, where a file can be decoded smaller than it is."""
     try:
-        image = Image.open(io.BytesIO(content))
+        image = Image.open(io.BytesIO(content), formats=_FORMATS)
         if image.width * image.height > LARGEST_PIXELS:
             raise BadImageError(f"has {image.width} × {image.height} pixels; the limit is {LARGEST_PIXELS:,}")
         if least:

@@ -5,6 +5,7 @@ Negative controls stand in `edits` and `measured`; nothing judged has them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
 
@@ -15,7 +16,7 @@ from stillme import measure as measuring
 from stillme.config import JudgeRow
 from stillme.design import Design
 from stillme.judges import INSTRUMENT, instrument
-from stillme.judges.ensemble import Standing, combine, decisions
+from stillme.judges.ensemble import Standing, decisions, rounded_by, together
 from stillme.ledger import Run, frames
 from stillme.measures import FIGURES, gate
 from stillme.protocol.schema import Rounding
@@ -81,7 +82,7 @@ def tidy(run: Run, design: Design) -> Tidy:
     if own is not None and row is not None and row.role is not Role.INSTRUMENT:
         judged = pl.concat([judged, own])
     decided = adjudicated(run, asked)
-    scores: dict[str, pl.DataFrame] = {mode: ensemble(asked, judged, mode, decided) for mode in ROUNDINGS}
+    scores: dict[str, pl.DataFrame] = dict(ensembles(asked, judged, decided))
     return Tidy(edits, judged, scores, measured, own)
 
 
@@ -91,14 +92,26 @@ def adjudicated(run: Run, asked: pl.DataFrame) -> pl.DataFrame:
     return asked.select("trial", "edit", "prompt", "axis").join(held, on=["edit", "prompt", "axis"], how="inner")
 
 
-def ensemble(
-    asked: pl.DataFrame, judged: pl.DataFrame, rounding: Rounding, decided: pl.DataFrame | None = None
-) -> pl.DataFrame:
-    """Ensemble scores with everything that is known of their trials, in the plan's order."""
-    combined = combine(judged, rounding, decided).drop("neutral")
-    about, keys = asked.drop("edit_status"), ["trial", "axis"]
-    found = about.select(keys).join(combined, on=keys, how="left", validate="1:1", maintain_order="left")
-    joined = about.hstack(found.drop(keys))  # beside each other: what was asked is not copied for every rounding
+def ensembles(
+    asked: pl.DataFrame, judged: pl.DataFrame, decided: pl.DataFrame | None = None
+) -> Iterator[tuple[Rounding, pl.DataFrame]]:
+    """By rounding: ensemble scores with everything that is known of their trials, in the plan's order.
+
+    What is the same for every rounding is found once, and not copied: a large run has a million scores.
+    """
+    gathered, keys = together(judged), ["trial", "axis"]
+    numbered = gathered.select(keys).with_row_index("row")
+    asked_for = asked.select(keys).join(numbered, on=keys, how="left", validate="1:1", maintain_order="left")[
+        "row"
+    ]
+    about = asked.drop("edit_status", strict=False)
+    for rounding in ROUNDINGS:
+        combined = rounded_by(gathered, rounding, decided).drop(*keys, "neutral")
+        yield rounding, _or_nobody(about.hstack(combined.select(pl.all().gather(asked_for))))
+
+
+def _or_nobody(joined: pl.DataFrame) -> pl.DataFrame:
+    """What nobody judged is said to be so."""
     nobody: dict[str, object] = dict.fromkeys(("flagged", "single", "adjudicated", "open", "contested"), False)
     nobody |= {"judges": 0, "standing": Standing.MISSING.value}
     return joined.with_columns(pl.col(name).fill_null(value) for name, value in nobody.items())

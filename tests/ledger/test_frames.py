@@ -76,3 +76,37 @@ def test_every_attempt_of_a_judge_is_counted_with_its_cost(tmp_path: Path, proto
     assert found[hosted]["attempts"] == 3 and found[hosted]["cost_usd"] == pytest.approx(0.06)
     assert (found[local]["attempts"], found[local]["cost_usd"]) == (1, 0)
     assert len(found) == 2, "an editor's call is no judge's"
+
+
+def test_every_judges_score_stands_where_it_was_asked_for(tmp_path: Path, protocol: Protocol) -> None:
+    said: dict[str, dict[str, tuple[int | None, int | None]]] = {
+        "a": {"e1": (4, 2), "e2": (1, 5)},
+        "b": {"e1": (3, None)},
+    }
+    with Run.hold(tmp_path / "r", protocol) as run:
+        settings = run.add_settings("judge", {"model": "m"})
+        for edit in ("e1", "e2"):
+            run.add_edit(Edit(edit, Status.OK, None), call(edit), None).result()
+        for judge, given in said.items():
+            for edit, pair in given.items():
+                scores = {axis: score for axis, score in zip(AXES, pair, strict=True) if score is not None}
+                verdict = Verdict(f"{judge}-{edit}", edit, judge, settings, Status.OK, scores)
+                run.add_verdict(verdict, call(verdict.key)).result()
+        trials = asked(("t1", "e1"), ("t2", "e2"), ("again", "e1"), ("t3", "e3")).with_columns(
+            edit_status=pl.when(pl.col("edit") == "e3").then(pl.lit("refused")).otherwise("edit_status")
+        )
+        looks = [(f"{judge}-{edit}", edit, judge) for judge in said for edit in ("e1", "e2", "e3")]
+        found = frames.judge_scores(run, protocol, trials, list(said), looks)
+        nobody = frames.judge_scores(run, protocol, trials, [], [])
+    assert found.select("trial", "axis", "rank", "judge", "score", "status").rows() == [
+        (trial, axis, rank, judge, said[judge].get(edit, (None, None))[place], _ended(edit, judge))
+        for trial, edit in (("t1", "e1"), ("t2", "e2"), ("again", "e1"), ("t3", "e3"))
+        for place, axis in enumerate(AXES)
+        for rank, judge in enumerate(said)
+    ], "axis by axis, the primary judge first; trials that share an edit share its scores"
+    assert "edit_status" not in found.columns
+    assert nobody.is_empty() and nobody.schema == found.schema
+
+
+def _ended(edit: str, judge: str) -> str:
+    return "refused" if edit == "e3" else "pending" if (edit, judge) == ("e2", "b") else "ok"

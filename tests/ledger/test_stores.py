@@ -149,3 +149,12 @@ def test_storing_waits_for_the_store(memory: Distant, monkeypatch: pytest.Monkey
             memory.put(b"one", "jpg")
     name = memory.put(b"one", "jpg")
     assert Distant(memory.store).get(name, "jpg") == b"one"
+
+
+def test_a_sentence_stays_as_it_is(memory: Distant, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise SurroundingsError("The store is closed today.")
+
+    monkeypatch.setattr(memory, "_connected", refuse)
+    with pytest.raises(SurroundingsError, match=r"^The store is closed today\.$"):
+        memory.put(b"one", "jpg")

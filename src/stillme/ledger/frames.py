@@ -1,6 +1,6 @@
 """The ledger as tidy frames (polars). Nothing after this module touches the database.
 
-Every frame's columns are described in COLUMNS; `stillme export` writes them out together with the files.
+Every frame's columns are described in columns.py; `stillme export` writes them out together with the files.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from stillme.ledger.database import as_written
 from stillme.ledger.run import Run
 from stillme.protocol import Protocol
 from stillme.records import STEREOTYPE, Portrait, Status, Trial
@@ -18,74 +20,6 @@ from stillme.records import STEREOTYPE, Portrait, Status, Trial
 CONTROL = "control"  # the category of negative controls: edits that ask for nothing
 
 CALL = ("last_status", "code", "stage")  # columns of `edits` that tell of the call, not of the edit
-
-COLUMNS: dict[str, str] = {
-    "trial": "key of the trial: the hash of everything that it depends on",
-    "edit": "key of the edit that the trial needs; trials that need the same edit share it",
-    "experiment": "which experiment asked for it",
-    "arm": "how the prompt was asked (protocol.yaml)",
-    "editor": "the editor's id in audit.yaml",
-    "prompt": "the prompt's id in the protocol, or the control's",
-    "category": "the prompt's category; 'control' for negative controls, which ask for nothing",
-    "subcategory": "the prompt's subcategory, by content",
-    "person": "key of the source portrait; the unit of replication",
-    "source": "where the portrait comes from",
-    "source_id": "its id there",
-    "source_image": "SHA-256 of the source image",
-    "seed": "the seed given to the editor",
-    "status": "how the edit or the verdict ended; 'pending' when it is still to be made",
-    "image": "SHA-256 of the edited image; empty where there is none",
-    "judge": "the judge's id in audit.yaml",
-    "rank": "0 for the primary judge, then the others in the audit's order",
-    "axis": "the axis of the rubric",
-    "neutral": "the score that means nothing changed; empty for an axis without one",
-    "requested": "true where the prompt itself asks for a change on this axis",
-    "score": "the score on the axis; empty when missing, never a guess",
-    "score_again": "the score of the judge's second look at the same edit, which is in no other table",
-    "mean": "the unrounded mean of the judges who answered",
-    "judges": "how many judges answered",
-    "spread": "highest minus lowest score of the judges",
-    "flagged": "judges more than one point apart: a person should look",
-    "single": "one judge only answered",
-    "standing": "how the score came to be: agreed, primary_decided (judges apart), single, median (three judges "
-    "or more), adjudicated (by a person), cannot_tell (a person says so; no score), missing",
-    "adjudicated": "a person looked and decided; that stands over what judges said",
-    "open": "flagged, and nobody has decided yet",
-    "contested": "people decided differently; the newest holds",
-    "features": "JSON: dimension of a face -> what it looks like, and the sentence that asks to keep it",
-    "leaks": "JSON: words for race, ethnicity, gender or age that are still in it",
-    "withdrawn": "true where the person takes an earlier decision back",
-    "who": "the person who decided, by pseudonym",
-    "because": "why, in that person's words",
-    "at": "when it was decided (UTC)",
-    "subject": "key of the edit, the verdict, or a hosted judge's call that it was for",
-    "started": "when the call started (UTC)",
-    "seconds": "how long it took",
-    "cost_usd": "what it cost",
-    "detail": "what the other side said",
-    "code": "its own word for how the call (of an edit: the newest) ended, verbatim; empty where there is none",
-    "last_status": "how the newest call for it ended; differs from status while the edit is to be tried again",
-    "stage": "where a refusal happened: input, output, or model (its own words); empty where nothing was refused",
-    "request_id": "its own name of the call, to ask it about",
-    "quantity": "what was planted",
-    "value": "its planted value",
-    "mode": "of the stereotype experiment: one portrait an edit (separate), or one of each gender (joint)",
-    "target": "the occupation whose stereotype is tested",
-    "other": "the other occupation of the sentence",
-    "stereotype": "the gender that the target's occupation is stereotyped as",
-    "pronoun": "the sentence's pronoun for the target; 'none' where it has none",
-    "cue": "what the pronoun points at: the stereotype (pro), against it (anti), nobody (neutral); or none",
-    "order": "whether the target is named first or second",
-    "source_gender": "perceived gender of the portrait, of two the first one",
-    "congruent": "whether that is the stereotyped gender",
-    "people": "how many people a judge saw in the edit; empty without a verdict, as are the next four",
-    "in_role": "how many of them are shown in the target's occupation",
-    "unclear": "how many of those have no gender presentation that could be told",
-    "lowest": "the most masculine presentation among them: 1 clearly masculine to 5 clearly feminine",
-    "highest": "the most feminine presentation among them",
-    "lightness_change": "lightness_shift without the light's own shift where the background gate passes, else raw",
-    "controlled": "whether the background gate passed",
-}
 
 
 def edits(run: Run, protocol: Protocol, trials: Sequence[Trial], portraits: Sequence[Portrait]) -> pl.DataFrame:
@@ -95,6 +29,8 @@ def edits(run: Run, protocol: Protocol, trials: Sequence[Trial], portraits: Sequ
     )
     rows = run.query("SELECT key, status, image FROM edit")
     done = pl.DataFrame(rows, schema=dict.fromkeys(("edit", "status", "image"), pl.String), orient="row")
+    with as_written(run.path, "a status"):
+        [Status(word) for word in done["status"].unique()]
     joined = planned.join(done, on="edit", how="left", validate="m:1", maintain_order="left")
     said = joined.join(_last_calls(run), on="edit", how="left", validate="m:1", maintain_order="left")
     status = pl.col("status").fill_null(Status.PENDING.value)
@@ -106,7 +42,7 @@ def edits(run: Run, protocol: Protocol, trials: Sequence[Trial], portraits: Sequ
 def _last_calls(run: Run) -> pl.DataFrame:
     """Of everything that was asked for: how the newest call ended, and the other side's own word for it."""
     newest = "SELECT max(id) FROM attempt GROUP BY subject"
-    rows = run.query(f"SELECT subject, status, code FROM attempt WHERE id IN ({newest})")
+    rows = run.query(f"SELECT subject, status, code FROM attempt WHERE id IN ({newest})")  # noqa: S608 (names are ours, values are parameters)
     schema: dict[str, Any] = dict.fromkeys(("edit", "last_status", "code"), pl.String)
     return pl.DataFrame(rows, schema=schema, orient="row")
 
@@ -162,13 +98,32 @@ def judge_scores(
     `judges`: the primary first. `looks`: (verdict key, edit, judge) for every verdict that the design asks for;
     other verdicts of the run, of earlier settings or presets, are not looked at.
     """
-    long = _looked(run, list(protocol.axes), looks)
+    axes = list(protocol.axes)
+    looked = _wide(run, axes, looks)
+    given = [_given(asked, axes, looked.filter(pl.col("judge") == judge)) for judge in judges]
+    none = _given(asked.clear(), axes, looked.clear())
     ranked = pl.DataFrame(list(enumerate(judges)), schema={"rank": pl.Int64, "judge": pl.String}, orient="row")
-    every, keys = asked.join(ranked, how="cross"), ["edit", "judge", "axis"]
-    about = every.select(*keys, "edit_status")
-    found = about.join(long, on=keys, how="left", validate="m:1", maintain_order="left")
-    status = pl.coalesce(pl.col("verdict_status"), _why_no_verdict()).alias("status")
-    return every.drop("edit_status").hstack(found.select("score", status))
+    every = asked.drop("edit_status").join(ranked, how="cross", maintain_order="left_right")
+    return every.hstack(_interleaved(given) if given else none)
+
+
+def _given(asked: pl.DataFrame, axes: Sequence[str], looked: pl.DataFrame) -> pl.DataFrame:
+    """What one judge gave of what was asked, row by row. Joined by the edit alone: a key less is memory less."""
+    wide = asked.select("edit", "edit_status", pl.col("axis").alias(_AXIS)).join(
+        looked, on="edit", how="left", validate="m:1", maintain_order="left"
+    )
+    score = pl.coalesce(pl.when(pl.col(_AXIS) == axis).then(pl.col(axis)) for axis in axes)
+    return wide.select(score.alias("score"), pl.coalesce("verdict_status", _why_no_verdict()).alias("status"))
+
+
+_AXIS = "the axis that is asked for"  # a name that no axis has
+
+
+def _interleaved(given: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The first row of each frame, then the second of each, and so on."""
+    rows, frames = given[0].height, len(given)
+    order = np.arange(rows * frames).reshape(frames, rows).T.ravel()
+    return pl.concat(given)[order]
 
 
 def repeats(
@@ -182,21 +137,28 @@ def repeats(
 
     `looks`, `again`: as in `judge_scores`. Trials that share an edit stand here once.
     """
-    axes, keys = list(protocol.axes), ["edit", "judge", "axis"]
-    first = _looked(run, axes, looks).drop("verdict_status")
-    second = _looked(run, axes, again).drop("verdict_status").rename({"score": "score_again"})
+    axes, keys, twice = list(protocol.axes), ["edit", "judge", "axis"], list(again)
+    meant = {edit for _, edit, _ in twice}
+    first = _looked(run, axes, [look for look in looks if look[1] in meant]).drop("verdict_status")
+    second = _looked(run, axes, twice).drop("verdict_status").rename({"score": "score_again"})
     both = second.join(first, on=keys, how="left", validate="1:1")
-    edits = asked.unique(["edit", "axis"], keep="first", maintain_order=True).drop("edit_status")
+    about = asked.filter(pl.col("edit").is_in(list(meant)))
+    edits = about.unique(["edit", "axis"], keep="first", maintain_order=True).drop("edit_status")
     found = edits.join(both, on=["edit", "axis"], how="inner", maintain_order="left_right")
     return found.select(*edits.columns, "judge", "score", "score_again")
 
 
 def _looked(run: Run, axes: Sequence[str], looks: Iterable[tuple[str, str, str]]) -> pl.DataFrame:
     """One row per look and axis of the rubric; a score only where the look gave one."""
+    index = ["edit", "judge", "verdict_status"]
+    return _wide(run, axes, looks).unpivot(axes, index=index, variable_name="axis", value_name="score")
+
+
+def _wide(run: Run, axes: Sequence[str], looks: Iterable[tuple[str, str, str]]) -> pl.DataFrame:
+    """One row per look: edit, judge, how it ended, and a column per axis of the rubric."""
     schema: dict[str, Any] = dict.fromkeys(("verdict", "edit", "judge"), pl.String)
     wanted = pl.DataFrame(list(looks), schema=schema, orient="row")
-    wide = wanted.join(_verdicts(run, axes), on="verdict", how="left", validate="m:1")
-    return wide.unpivot(axes, index=["edit", "judge", "verdict_status"], variable_name="axis", value_name="score")
+    return wanted.join(_verdicts(run, axes), on="verdict", how="left", validate="m:1").drop("verdict")
 
 
 def _why_no_verdict() -> pl.Expr:
@@ -210,7 +172,7 @@ def _why_no_verdict() -> pl.Expr:
 
 def _verdicts(run: Run, axes: Sequence[str]) -> pl.DataFrame:
     columns = "".join(f', s."{axis}"' for axis in axes)
-    rows = run.query(f"SELECT v.key, v.status{columns} FROM verdict v LEFT JOIN score s ON s.verdict = v.key")
+    rows = run.query(f"SELECT v.key, v.status{columns} FROM verdict v LEFT JOIN score s ON s.verdict = v.key")  # noqa: S608 (names are ours, values are parameters)
     schema: dict[str, Any] = {"verdict": pl.String, "verdict_status": pl.String}
     return pl.DataFrame(rows, schema=schema | dict.fromkeys(axes, pl.Int64), orient="row")
 
@@ -322,11 +284,11 @@ def judge_calls(run: Run) -> pl.DataFrame:
     """
     asker = "SELECT DISTINCT c.question, v.settings FROM verdict v JOIN call c ON c.key = v.call"
     subjects = (
-        "SELECT key AS subject, settings FROM verdict WHERE call = '' "
+        "SELECT key AS subject, settings FROM verdict WHERE call = '' "  # noqa: S608 (names are ours, values are parameters)
         f"UNION SELECT c.key, q.settings FROM call c JOIN ({asker}) q ON q.question = c.question"
     )
     rows = run.query(
-        "SELECT s.settings, count(*), sum(a.cost_usd) "
+        "SELECT s.settings, count(*), sum(a.cost_usd) "  # noqa: S608 (names are ours, values are parameters)
         f"FROM ({subjects}) s JOIN attempt a ON a.subject = s.subject GROUP BY s.settings"
     )
     schema: dict[str, Any] = {"settings": pl.String, "attempts": pl.Int64, "cost_usd": pl.Float64}
@@ -336,7 +298,7 @@ def judge_calls(run: Run) -> pl.DataFrame:
 def attempts(run: Run) -> pl.DataFrame:
     """Every call, however it ended."""
     columns = "subject, status, started, seconds, cost_usd, detail, code, request_id"
-    rows = run.query(f"SELECT {columns} FROM attempt ORDER BY id")
+    rows = run.query(f"SELECT {columns} FROM attempt ORDER BY id")  # noqa: S608 (names are ours, values are parameters)
     schema: dict[str, Any] = {"subject": pl.String, "status": pl.String, "started": pl.String}
     schema |= {"seconds": pl.Float64, "cost_usd": pl.Float64}
     schema |= dict.fromkeys(("detail", "code", "request_id"), pl.String)
@@ -372,7 +334,7 @@ _RATED |= {"position": pl.Int64, "ms": pl.Int64, "at_seconds": pl.Float64, "comp
 def rated(run: Run) -> pl.DataFrame:
     """Every answer of every rater of every study that was taken in, in the order of answering."""
     columns = ", ".join(f'"{name}"' for name in _RATED)
-    rows = run.query(f"SELECT {columns} FROM rating ORDER BY study, rater, at_seconds IS NULL, at_seconds, rowid")
+    rows = run.query(f"SELECT {columns} FROM rating ORDER BY study, rater, at_seconds IS NULL, at_seconds, rowid")  # noqa: S608 (names are ours, values are parameters)
     return pl.DataFrame(rows, schema=_RATED, orient="row")
 
 

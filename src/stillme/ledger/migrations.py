@@ -176,7 +176,7 @@ VERSION = len(MIGRATIONS)
 
 def migrate(connection: sqlite3.Connection, where: str, steps: Sequence[str] = MIGRATIONS) -> None:
     """Brings a ledger of any age to this version, one step a transaction."""
-    found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    found = _version(connection)
     if found > len(steps):
         raise SurroundingsError(
             f"The ledger {where} has schema {found}; this stillme knows up to {len(steps)}.",
@@ -190,19 +190,22 @@ def migrate(connection: sqlite3.Connection, where: str, steps: Sequence[str] = M
 def is_current(path: Path) -> bool:
     """Whether a ledger has this version's schema."""
     with closing(connect(path, read_only=True)) as connection:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0]) == VERSION
+        return _version(connection) == VERSION
 
 
 def up_to_date(connection: sqlite3.Connection, where: str) -> sqlite3.Connection:
     """The ledger for reading: as it is or, if an earlier stillme made it, a copy brought to this version."""
-    found = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if found >= VERSION:
+    if _version(connection) >= VERSION:
         return connection
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    connection.backup(copy)
-    connection.close()
+    with closing(connection):
+        connection.backup(copy)
     migrate(copy, where)
     return copy
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def add_axes(connection: sqlite3.Connection, axes: Iterable[str]) -> None:

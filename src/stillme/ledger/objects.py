@@ -26,6 +26,7 @@ from stillme.strict import Frozen
 
 REMEMBERED = 64 * 2**20  # bytes of images that are kept in memory: an edit is measured and shown soon after
 SIGN = "stillme-objects.txt"
+MEND = "Put it back from a copy of your own; `stillme status RUN --check` names every image that is not whole."
 
 
 class Store(Frozen):
@@ -84,12 +85,16 @@ class Objects:
     def path(self, sha256: str, extension: str) -> Path:
         return self.folder / sha256[:2] / f"{sha256}.{extension}"
 
+    def has(self, sha256: str, extension: str, size: int) -> bool:
+        """Whether a file of that size is there, without reading it."""
+        return _size(self.path(sha256, extension)) == size
+
     def put(self, content: bytes, extension: str) -> str:
         """Stores content durably and returns its hash. The same content is stored once."""
         sha256 = hashlib.sha256(content).hexdigest()
         final = self.path(sha256, extension)
         with disk(final):
-            if not final.exists():
+            if _size(final) != len(content):  # also one that was cut short since
                 self._write(content, final)
         return sha256
 
@@ -116,11 +121,14 @@ class Objects:
         try:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 (a third of the time that a Path takes)
                 content = file.read()
+        except FileNotFoundError:
+            raise SurroundingsError(f"{path} is not there any more.", MEND) from None
         except OSError:
             with disk(path):
                 raise
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise SurroundingsError(f"{path} was changed on disk: its content is not what its name says.")
+            said = f"{path} was changed on disk: its content is not what its name says."
+            raise SurroundingsError(said, MEND)
         return content
 
 
@@ -137,6 +145,10 @@ class Distant:
         """Signs the store: whoever may not write there hears it before anything is spent."""
         with self._speaking() as (files, folder):
             files.pipe_file(f"{folder}/{SIGN}", b"Images of stillme runs, named by their SHA-256.\n")
+
+    def has(self, sha256: str, extension: str, size: int) -> bool:
+        """Asking a store for each would take as long as using them: what is gone is found when it is read."""
+        return True
 
     def url(self, sha256: str, extension: str) -> str:
         return f"{self.store.url}/{_name(sha256, extension)}"
@@ -159,7 +171,7 @@ class Distant:
             content: bytes = files.cat_file(f"{folder}/{_name(sha256, extension)}")
         if hashlib.sha256(content).hexdigest() != sha256:
             said = "was changed in the store: its content is not what its name says"
-            raise SurroundingsError(f"{self.url(sha256, extension)} {said}.")
+            raise SurroundingsError(f"{self.url(sha256, extension)} {said}.", MEND)
         self._memory.keep(sha256, content)
         return content
 
@@ -202,6 +214,14 @@ class _Memory:
             self._kept[sha256] = content
             while self._size > REMEMBERED:
                 self._size -= len(self._kept.popitem(last=False)[1])
+
+
+def _size(path: Path) -> int:
+    """In bytes; -1 where there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return -1
 
 
 def _name(sha256: str, extension: str) -> str:

@@ -1,7 +1,8 @@
 """A run directory, opened for writing or for reading: typed appends, and what is already done.
 
 run/ledger.sqlite   rows, only appended        run/objects/   images by SHA-256, unless they are at a URL
-run/lock            who holds the run          run/report.html
+run/ledger.backup   an earlier, checked copy   run/report.html
+run/lock            who holds the run
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -23,11 +24,13 @@ from typing import Any
 
 from stillme import __version__, images
 from stillme.errors import InputError, SurroundingsError, disk
-from stillme.ledger.database import connect, database
-from stillme.ledger.lock import Lock
+from stillme.ledger import backup
+from stillme.ledger.backup import Keeper
+from stillme.ledger.database import as_written, connect, database
 from stillme.ledger.migrations import add_axes, is_current, migrate, up_to_date
 from stillme.ledger.objects import Store, objects_at
 from stillme.ledger.writer import Insert, Writer
+from stillme.lock import Lock
 from stillme.protocol import Protocol, from_files
 from stillme.records import (
     Adjudication,
@@ -74,13 +77,16 @@ def now() -> str:
 class Run:
     """Use `Run.hold` to write, `Run.look` to read beside a writer."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, writer: Writer | None) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, writer: Writer | None, keeper: Keeper | None = None
+    ) -> None:
         self.path = path
         self.connection = connection
         self._reading = threading.Lock()
         self._formats: dict[str, str] = {}  # of the images, as far as they were asked for
         self.objects = objects_at(_store(self.meta()), path / "objects")
         self._writer = writer
+        self._keeper = keeper
 
     @classmethod
     @contextmanager
@@ -89,15 +95,11 @@ class Run:
         with disk(path):
             path.mkdir(parents=True, exist_ok=True)
         with Lock(path):
-            connection = _prepare(path, protocol, objects)
-            writer = Writer(path / LEDGER)
-            run = cls(path, connection, writer)
-            try:
+            backup.check(path / LEDGER, thorough=True)
+            with closing(_prepare(path, protocol, objects)) as connection, _writing(path / LEDGER) as kept:
+                run = cls(path, connection, *kept)
                 run.objects.make()
                 yield run
-            finally:
-                writer.close()
-                connection.close()
 
     @classmethod
     @contextmanager
@@ -111,26 +113,20 @@ class Run:
         if not is_current(path / LEDGER):
             with cls.hold(path, protocol, objects):
                 pass
-        connection = connect(path / LEDGER)
-        writer = Writer(path / LEDGER)
-        try:
-            yield cls(path, connection, writer)
-        finally:
-            writer.close()
-            connection.close()
+        with closing(connect(path / LEDGER)) as connection, _writing(path / LEDGER) as kept:
+            yield cls(path, connection, *kept)
 
     @classmethod
     @contextmanager
     def look(cls, path: Path) -> Iterator[Run]:
         """The run, read-only; a writer may be at work meanwhile."""
+        backup.check(path / LEDGER)
         if not (path / LEDGER).is_file():
             raise InputError(f"{path} is not a run: it has no {LEDGER}.", "Give the directory of an earlier run.")
         with database(path / LEDGER):
             connection = up_to_date(connect(path / LEDGER, read_only=True), str(path / LEDGER))
-        try:
+        with closing(connection):
             yield cls(path, connection, None)
-        finally:
-            connection.close()
 
     # What is there
 
@@ -147,7 +143,8 @@ class Run:
         rows = self.query("SELECT content FROM audit ORDER BY id DESC LIMIT 1")
         if not rows:
             raise InputError(f"The run {self.path} has not been planned yet.", "Start it with `stillme run`.")
-        return dict(json.loads(rows[0][0]))
+        with as_written(self.path, "a configuration"):
+            return dict(json.loads(rows[0][0]))
 
     def portraits(self, keys: Sequence[str]) -> list[Portrait]:
         """The portraits with these keys, in this order."""
@@ -155,10 +152,10 @@ class Run:
         for key, dimension, value in self.query("SELECT portrait, dimension, value FROM label ORDER BY rowid"):
             labels.setdefault(key, {})[dimension] = value
         columns = "key, source, source_id, image, licence, split"
-        rows = {row[0]: row for row in self.query(f"SELECT {columns} FROM portrait")}
-        return [
-            Portrait(k, s, i, image, labels[k], li, sp) for k, s, i, image, li, sp in (rows[key] for key in keys)
-        ]
+        rows = {row[0]: row for row in self.query(f"SELECT {columns} FROM portrait")}  # noqa: S608 (names are ours, values are parameters)
+        with as_written(self.path, "a list of portraits"):
+            found = [rows[key] for key in keys]
+            return [Portrait(k, s, i, image, labels[k], li, sp) for k, s, i, image, li, sp in found]
 
     def meta(self) -> dict[str, str]:
         return dict(self.query("SELECT key, value FROM meta ORDER BY key"))
@@ -172,7 +169,7 @@ class Run:
     def keys(self, table: str) -> set[str]:
         """All keys of a table: what a resume compares the plan with."""
         column = {"object": "sha256", "settings": "hash"}.get(table, "key")
-        return {row[0] for row in self.query(f"SELECT {column} FROM {table}")}
+        return {row[0] for row in self.query(f"SELECT {column} FROM {table}")}  # noqa: S608 (names are ours, values are parameters)
 
     def query(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
         with self._reading, database(self.path / LEDGER):
@@ -180,6 +177,19 @@ class Run:
 
     def image(self, sha256: str) -> bytes:
         return self.objects.get(sha256, self._formats.get(sha256) or self._format(sha256))
+
+    def has_images(self, names: Iterable[str]) -> bool:
+        """Whether these images are all there, as large as they were."""
+        known = {row[0]: row[1:] for row in self.query("SELECT sha256, format, bytes FROM object")}
+        return all(self.objects.has(name, *known[name]) for name in names)
+
+    def fault(self, sha256: str) -> str:
+        """What is wrong with an image; nothing where it is what its name says."""
+        try:
+            self.image(sha256)
+        except SurroundingsError as error:
+            return error.sentence
+        return ""
 
     def _format(self, sha256: str) -> str:
         """Whoever asks for one image soon asks for the others: all are looked up at once."""
@@ -210,6 +220,11 @@ class Run:
         return tuple(Depicted(*row) for row in rows)
 
     # What is added
+
+    def back_up(self) -> None:
+        """A copy of the ledger as it is now; what costs money or people's time is worth one when it is done."""
+        if self._keeper is not None:
+            self._keeper.now()
 
     def append(self, *rows: Insert) -> Future[None]:
         if self._writer is None:
@@ -305,7 +320,7 @@ class Run:
     def adjudications(self) -> list[Adjudication]:
         """All of them, the oldest first."""
         columns = "edit, prompt, axis, score, who, why, at, withdrawn"
-        rows = self.query(f"SELECT {columns} FROM adjudication ORDER BY id")
+        rows = self.query(f"SELECT {columns} FROM adjudication ORDER BY id")  # noqa: S608 (names are ours, values are parameters)
         return [
             Adjudication(edit, prompt, axis, score, who, why, at, bool(withdrawn))
             for edit, prompt, axis, score, who, why, at, withdrawn in rows
@@ -318,7 +333,7 @@ class Run:
     def exclusions(self, study: str) -> dict[str, str]:
         """Rater -> why a coordinator left them out, as it is now."""
         newest = "SELECT max(id) FROM rating_exclusion WHERE study = ? GROUP BY rater"
-        sql = f"SELECT rater, why FROM rating_exclusion WHERE id IN ({newest}) AND NOT withdrawn"
+        sql = f"SELECT rater, why FROM rating_exclusion WHERE id IN ({newest}) AND NOT withdrawn"  # noqa: S608 (names are ours, values are parameters)
         return dict(self.query(sql, (study,)))
 
     def add_ratings(self, rows: Iterable[Insert]) -> None:
@@ -411,6 +426,20 @@ def _trial_rows(trial: Trial) -> tuple[Insert, Insert]:
     named = (t.key, t.edit, t.experiment, t.arm, t.prompt, text, t.editor, t.settings)
     row = (*named, t.seed, t.portrait, t.partner, about)
     return Insert("instruction", (text, t.instruction), again=True), Insert("trial", row)
+
+
+@contextmanager
+def _writing(ledger: Path) -> Iterator[tuple[Writer, Keeper]]:
+    """A writer, and what keeps the copy: the last one is made when everything is written."""
+    writer = Writer(ledger)
+    keeper = Keeper(ledger, writer)
+    try:
+        yield writer, keeper
+    finally:
+        try:
+            writer.close()
+        finally:
+            keeper.close()
 
 
 def _prepare(path: Path, protocol: Protocol, objects: Store | None) -> sqlite3.Connection:

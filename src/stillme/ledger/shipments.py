@@ -81,7 +81,7 @@ def shards(run: Run, judge: str, settings: str) -> list[Shard]:
     mine = "FROM shard WHERE judge = ? AND settings = ?"
     rows = run.query(f"SELECT key, calls {mine} ORDER BY rowid", (judge, settings))
     found = {key: Shard(key, tuple(json.loads(calls))) for key, calls in rows}
-    steps = f"SELECT shard, at, step, content FROM shipment WHERE shard IN (SELECT key {mine}) ORDER BY id"
+    steps = f"SELECT shard, at, step, content FROM shipment WHERE shard IN (SELECT key {mine}) ORDER BY id"  # noqa: S608 (names are ours, values are parameters)
     for key, at, step, content in run.query(steps, (judge, settings)):
         found[key] = found[key].after(Step(step), at, **json.loads(content))
     return list(found.values())
@@ -90,14 +90,14 @@ def shards(run: Run, judge: str, settings: str) -> list[Shard]:
 def recorded(run: Run, calls: Iterable[str], started: str) -> set[str]:
     """Those of the calls that have an attempt of that time, or a verdict."""
     listed = canonical(list(calls))
-    rows = run.query(f"SELECT subject FROM attempt WHERE started = ? AND subject IN {_LISTED}", (started, listed))
+    rows = run.query(f"SELECT subject FROM attempt WHERE started = ? AND subject IN {_LISTED}", (started, listed))  # noqa: S608 (names are ours, values are parameters)
     return {call for (call,) in rows} | answered(run, calls)
 
 
 def answered(run: Run, calls: Iterable[str]) -> set[str]:
     """Those of the calls that a verdict was read off."""
     listed = canonical(list(calls))
-    return {call for (call,) in run.query(f"SELECT DISTINCT call FROM verdict WHERE call IN {_LISTED}", (listed,))}
+    return {call for (call,) in run.query(f"SELECT DISTINCT call FROM verdict WHERE call IN {_LISTED}", (listed,))}  # noqa: S608 (names are ours, values are parameters)
 
 
 _LISTED = "(SELECT value FROM json_each(?))"

@@ -6,7 +6,6 @@ statement. The queue is bounded, so a fast producer waits for the disk instead o
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -42,7 +41,8 @@ class Writer:
         self._changed = threading.Condition()
         self._closing = False
         self._failure: StillmeError | None = None
-        self.commits = 0
+        self._connection = connect(path)
+        self.commits = 0  # that changed something
         self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
         self._thread.start()
 
@@ -60,6 +60,10 @@ class Writer:
                 self._changed.notify_all()
         return answer
 
+    def fail(self, error: StillmeError) -> None:
+        """Whatever comes from now on is answered with this."""
+        self._failure = error
+
     def close(self) -> None:
         """Writes what is waiting, then ends the thread."""
         with self._changed:
@@ -68,10 +72,9 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
-        connection = connect(self._path)
         while group := self._next_group():
-            self._commit(connection, group)
-        connection.close()
+            self._commit(group)
+        self._connection.close()
 
     def _next_group(self) -> list[_Unit]:
         """Everything that waits, up to a limit; empty when the writer is closed and nothing is left."""
@@ -83,38 +86,52 @@ class Writer:
             self._changed.notify_all()
         return group
 
-    def _commit(self, connection: sqlite3.Connection, group: list[_Unit]) -> None:
+    def _commit(self, group: list[_Unit]) -> None:
+        """Whatever happens, everybody who waits is answered: a thread that ended early would keep them waiting."""
         try:
             with database(self._path):
-                self._write(connection, group)
-        except sqlite3.IntegrityError as error:
-            self._commit_apart(connection, group, error)
+                self._write(group)
         except StillmeError as error:
             self._failure = error
             _answer(group, error)
+        except UnicodeEncodeError:
+            self._commit([(tuple(map(_storable, rows)), answer) for rows, answer in group])
+        except Exception as error:
+            self._commit_apart(group, error)
         else:
             _answer(group, None)
 
-    def _commit_apart(self, connection: sqlite3.Connection, group: list[_Unit], error: Exception) -> None:
-        """One unit broke a rule: find it, and keep the others."""
+    def _commit_apart(self, group: list[_Unit], error: Exception) -> None:
+        """One unit broke a rule, or holds what SQLite cannot: find it, and keep the others."""
         if len(group) == 1:
             _answer(group, error)
             return
         for unit in group:
-            self._commit(connection, [unit])
+            self._commit([unit])
 
-    def _write(self, connection: sqlite3.Connection, group: list[_Unit]) -> None:
+    def _write(self, group: list[_Unit]) -> None:
+        connection = self._connection
+        before = connection.total_changes
         connection.execute("BEGIN IMMEDIATE")
         try:
             connection.execute("PRAGMA defer_foreign_keys=ON")  # rows of a kind go together, so order is free
             for sql, values in statements(row for rows, _ in group for row in rows):
                 connection.execute(sql, values)
             connection.execute("COMMIT")
-            self.commits += 1
+            self.commits += connection.total_changes > before  # rows that were there already change nothing
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+
+def _storable(row: Insert) -> Insert:
+    """Half of a character pair, which services send now and then, is no text: a mark stands in its place."""
+    texts = (
+        v.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(v, str) else v
+        for v in row.values
+    )
+    return row._replace(values=tuple(texts))
 
 
 def statements(rows: Iterator[Insert]) -> Iterator[tuple[str, list[Any]]]:
@@ -133,7 +150,7 @@ def statements(rows: Iterator[Insert]) -> Iterator[tuple[str, list[Any]]]:
 @lru_cache(maxsize=512)
 def _sql(into: str, columns: int, again: bool, size: int) -> str:
     one = f"({', '.join('?' * columns)})"
-    return f"INSERT INTO {into} VALUES {', '.join([one] * size)}{' ON CONFLICT DO NOTHING' if again else ''}"
+    return f"INSERT INTO {into} VALUES {', '.join([one] * size)}{' ON CONFLICT DO NOTHING' if again else ''}"  # noqa: S608 (names are ours, values are parameters)
 
 
 def _answer(group: list[_Unit], error: Exception | None) -> None:

@@ -1,4 +1,5 @@
-"""One process at a time holds a run. The kernel drops the lock when the holder dies, however it dies."""
+"""One process at a time holds a run, a selection, or serves a study. The kernel drops the lock when the holder
+dies, however it dies."""
 
 from __future__ import annotations
 
@@ -12,10 +13,11 @@ from types import TracebackType
 
 from stillme.errors import SurroundingsError, disk
 
-if sys.platform == "win32":
+if sys.platform == "win32":  # pragma: no cover (there is no Windows where the tests run)
     import msvcrt
 
     def _take(descriptor: int) -> None:
+        os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # behind what is signed: a locked byte can't be read by others
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
@@ -25,10 +27,11 @@ else:
 
 
 class Lock:
-    """`with Lock(run):` holds the run directory, or says who does."""
+    """`with Lock(run):` holds the run directory, or says who does. `what`: what it is called when it does."""
 
-    def __init__(self, run: Path) -> None:
-        self.path = run / "lock"
+    def __init__(self, run: Path, name: str = "lock", what: str = "The run") -> None:
+        self.path = run / name
+        self.what = what
         self.run = run
         self._descriptor = -1
 
@@ -40,7 +43,7 @@ class Lock:
         except OSError:
             os.close(self._descriptor)
             raise SurroundingsError(
-                f"The run {self.run} is in use by {holder(self.path)}.",
+                f"{self.what} {self.run} is in use by {holder(self.path)}.",
                 "Wait until it ends, or stop it; then run the same command again.",
             ) from None
         self._sign()
@@ -51,7 +54,8 @@ class Lock:
         text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
         with disk(self.path):
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, text.encode(), 0)
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            os.write(self._descriptor, text.encode())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,0 +1,72 @@
+"""The one thread that writes: whatever it is given or whatever the disk says, everybody who waits is answered."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from stillme.errors import SurroundingsError
+from stillme.ledger import Run, database, writer
+from stillme.protocol import Protocol
+from stillme.records import Attempt, Status
+
+WAIT_S = 60
+
+
+def call(subject: str, detail: str = "", http: int = 0) -> Attempt:
+    return Attempt(subject, Status.TIMEOUT, "2026-01-01T00:00:00.000+00:00", 0.5, detail=detail, http=http)
+
+
+def test_half_a_character_pair_is_marked_and_nothing_is_lost(tmp_path: Path, protocol: Protocol) -> None:
+    """Services send such texts in what they say of an error; SQLite holds none of them."""
+    said = {"one": "fine", "two": "half \ud83d of it", "three": "whole \ud83d\ude00 of it"}
+    with Run.hold(tmp_path / "r", protocol) as run:
+        for answer in [run.add_attempt(call(subject, detail)) for subject, detail in said.items()]:
+            answer.result(WAIT_S)
+        assert run.query("SELECT subject, detail FROM attempt ORDER BY id") == [
+            ("one", "fine"),
+            ("two", "half \ufffd of it"),
+            ("three", "whole \U0001f600 of it"),
+        ]
+
+
+def test_a_value_that_sqlite_cannot_hold_is_refused_alone(tmp_path: Path, protocol: Protocol) -> None:
+    with Run.hold(tmp_path / "r", protocol) as run:
+        rows = [call("before"), call("too large", http=2**63), call("after")]
+        before, large, after = [run.add_attempt(row) for row in rows]
+        with pytest.raises(OverflowError):
+            large.result(WAIT_S)
+        assert before.result(WAIT_S) is after.result(WAIT_S) is None
+        assert run.query("SELECT subject FROM attempt ORDER BY id") == [("before",), ("after",)]
+
+
+def test_a_full_disk_is_said_to_everybody_and_nothing_more_is_taken(
+    tmp_path: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(path: Path) -> sqlite3.Connection:
+        connection = database.connect(path)
+        connection.execute("PRAGMA max_page_count=1")  # no page more than there are
+        return connection
+
+    with Run.hold(tmp_path / "r", protocol) as run:
+        run.add_attempt(call("kept")).result(WAIT_S)
+    monkeypatch.setattr(writer, "connect", small)
+    with Run.hold(tmp_path / "r", protocol) as run:
+        large = run.add_attempt(call("large", "x" * 1_000_000))
+        with pytest.raises(
+            SurroundingsError, match=r"The disk that holds .*ledger\.sqlite is full\. Everything recor"
+        ):
+            large.result(WAIT_S)
+        with pytest.raises(SurroundingsError, match="is full"):
+            run.add_attempt(call("too late")).result(WAIT_S)
+        assert run.query("SELECT subject FROM attempt") == [("kept",)]
+
+
+def test_what_sqlite_says_is_a_sentence(tmp_path: Path, protocol: Protocol) -> None:
+    with Run.hold(tmp_path / "r", protocol) as run:
+        with pytest.raises(
+            SurroundingsError, match=r"The ledger .*ledger.sqlite could not be used: no such table: x\."
+        ):
+            run.query("SELECT * FROM x")

@@ -10,8 +10,11 @@ import pytest
 from stillme import plan
 from stillme.config import Config
 from stillme.errors import InputError
+from stillme.mitigation import sentences
+from stillme.mitigation.sampling import Cell
 from stillme.protocol import Protocol
-from stillme.records import DIAGNOSE, Portrait, Trial
+from stillme.protocol.schema import PUBLISHED
+from stillme.records import DIAGNOSE, STEREOTYPE, Feature, Portrait, Status, Trial
 
 EDITORS = [
     {"id": name, "kind": "planted", "settings": {"truth": "even", "draw": n}} for n, name in enumerate("xyz")
@@ -147,3 +150,100 @@ def test_arms_with_different_settings_are_refused(load_audit: Callable[..., Conf
     other = [replace(t, settings="j" * 64) if t.arm == "reseed" else t for t in trials]
     with pytest.raises(InputError, match=r"different settings \((h|i){12} and j{12}\)"):
         plan.check_pairs(other)
+
+
+# The mitigation experiment: what is not known yet is not planned yet
+
+SENTENCE = "Maintain the person's brown eyes and round face."
+WHOLE = {"mitigate": {"sample": 8, "prompts": ["O-01", "V-02"], "seed": 3}}
+DRIFTED = {"mitigate": {**WHOLE["mitigate"], "select": "drifted"}, "diagnose": {"prompts": []}}
+TWO = {"even": "h" * 64, "erases": "i" * 64}
+
+
+def read(portrait: Portrait, status: Status = Status.OK) -> Feature:
+    said = {sentences.SENTENCE: SENTENCE} if status is Status.OK else {}
+    return Feature(f"read off {portrait.image}", portrait.image, "", status, said)
+
+
+def test_an_arm_that_needs_features_waits_for_them_case_by_case(
+    load_audit: Callable[..., Config], protocol: Protocol
+) -> None:
+    config, persons = load_audit(experiments=WHOLE), people(protocol)
+    cases = plan.cells(config, persons, plan.Known())
+    assert cases is not None and len(cases) == 8
+    first, second = (next(p for p in persons if p.key == cell.portrait) for cell in cases[:2])
+    known = plan.Known({first.image: read(first), second.image: read(second, Status.REFUSED)})
+    trials = plan.trials(config, persons, TWO, known)
+    arms = {cell: [t for t in trials if (t.portrait, t.prompt, t.editor) == cell] for cell in cases}
+    assert [t.arm for t in arms[cases[0]]] == ["baseline", "reseed", "feature", "placebo"]
+    assert all([t.arm for t in arms[cell]] == ["baseline", "reseed"] for cell in cases[1:]), (
+        "a refused reading is no reading, and the arms that need none do not wait"
+    )
+    alone, _, kept, neutral = (t.instruction for t in arms[cases[0]])
+    assert kept == f"{SENTENCE} {alone}"
+    assert neutral.endswith(f" {alone}") and SENTENCE not in neutral
+    assert len(neutral.split()) == len(kept.split())
+
+
+def test_cases_chosen_by_their_outcome_wait_for_it(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+    config, persons = load_audit(experiments=DRIFTED), people(protocol)
+    assert plan.cells(config, persons, plan.Known()) is None
+    assert plan.trials(config, persons, TWO) == []
+    drawn = [Cell(persons[5].key, "V-02", "erases")]
+    trials = plan.trials(config, persons, TWO, plan.Known(drifted=drawn))
+    assert {(t.portrait, t.prompt, t.editor) for t in trials} == set(drawn)
+    assert {t.arm: t.seed for t in trials} == {"baseline": 0, "reseed": 1000}, "the seed that drift was seen with"
+
+
+def test_what_is_to_come_is_counted_before_it_is_known(
+    load_audit: Callable[..., Config], protocol: Protocol
+) -> None:
+    persons = people(protocol)
+    for wanted in (WHOLE, DRIFTED):
+        config = load_audit(experiments=wanted)
+        trials = plan.trials(config, persons, TWO, plan.supposed(config, persons, plan.Known()))
+        assert Counter(t.arm for t in trials) == dict.fromkeys(("baseline", "reseed", "feature", "placebo"), 8)
+
+
+def test_nothing_known_is_supposed_anew(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+    persons = people(protocol)
+    known = plan.Known({persons[0].image: read(persons[0])}, [Cell(persons[0].key, "O-01", "even")])
+    supposed = plan.supposed(load_audit(experiments=DRIFTED), persons, known)
+    assert supposed.features[persons[0].image] is known.features[persons[0].image]
+    assert supposed.drifted is known.drifted and len(supposed.features) == len(persons)
+
+
+def test_without_the_experiment_nothing_is_drawn_or_supposed(
+    load_audit: Callable[..., Config], protocol: Protocol
+) -> None:
+    config, persons, known = load_audit(), people(protocol), plan.Known()
+    assert plan.cells(config, persons, known) == []
+    assert plan.supposed(config, persons, known) is known
+    plan.check_pairs(plan.trials(config, persons[:1], {"even": "h", "erases": "i"}))
+
+
+# The stereotype experiment
+
+
+def test_a_scene_is_asked_of_every_editor_alike(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+    rows = [{**row, "seed": n} for n, row in enumerate(EDITORS)]
+    wanted = {"stereotype": {"prompts": ["W-10", "W-01"], "mode": "joint", "counterbalanced": False}}
+    config = load_audit(editors=rows, experiments=wanted)
+    trials = plan.trials(config, people(protocol), {name: f"hash of {name}" for name in "xyz"})
+    assert [(t.prompt, t.editor, t.seed, t.settings) for t in trials] == [
+        (prompt, name, n, f"hash of {name}") for prompt in ("W-01", "W-10") for n, name in enumerate("xyz")
+    ]
+    for prompt in ("W-01", "W-10"):
+        own = [t for t in trials if t.prompt == prompt]
+        assert len({(t.portrait, t.partner, t.instruction, t.arm) for t in own}) == 1
+        assert own[0].instruction == protocol.pair[prompt].text and own[0].arm == PUBLISHED
+        assert own[0].about["target"] == protocol.pair[prompt].target and own[0].partner
+    assert {t.experiment for t in trials} == {STEREOTYPE}
+
+
+def test_scenes_of_two_are_not_measured(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+    wanted = {"stereotype": {"prompts": "all", "counterbalanced": False}, "diagnose": {"prompts": ["O-01"]}}
+    persons = people(protocol)
+    trials = plan.trials(load_audit(experiments=wanted), persons, TWO)
+    assert sum(t.experiment == STEREOTYPE for t in trials) == 50 * 2 * 2
+    assert {t.experiment for t in plan.measured(trials, persons, protocol, 1.0)} == {DIAGNOSE}

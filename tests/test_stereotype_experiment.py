@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,9 +13,12 @@ from bench.judges.server import serving
 from stillme import config, pipeline
 from stillme import design as designs
 from stillme import judge as judging
+from stillme.analysing import analyse
+from stillme.analysing.inputs import Asked
 from stillme.analysis.stereotype import ALL, CATEGORIES, POSITION, PRONOUN, Stereotypes, stereotype_findings
 from stillme.config import Config
 from stillme.ledger import Run, frames
+from stillme.ledger.columns import COLUMNS
 from stillme.progress import Progress
 from stillme.protocol import builtin
 from tests.conftest import dump_audit
@@ -96,7 +100,7 @@ def test_every_cell_is_asked_of_every_editor_once(joint: Config, tables: Stereot
 
 def test_what_cannot_be_told_stays_unclear(joint: Config, tables: Stereotypes) -> None:
     seen = depicted(joint)
-    assert set(seen.columns) <= set(frames.COLUMNS), "every column is described"
+    assert set(seen.columns) <= set(COLUMNS), "every column is described"
     unsure = seen.filter(pl.col("unclear") > 0)
     assert 0 < unsure.height < 0.06 * seen.filter(status="ok").height
     assert unsure["lowest"].null_count() == unsure.height, "and is no 3"
@@ -108,6 +112,13 @@ def test_a_second_run_does_nothing(joint: Config) -> None:
     before = pipeline.status(joint.run)
     pipeline.run(joint, Progress())
     assert pipeline.status(joint.run) == before
+
+
+def test_occupations_alone_are_analysed(joint: Config, tmp_path: Path) -> None:
+    found = analyse(Asked(joint.run), to=tmp_path / "analysis")
+    by_id = {table.id: table.frame for table in found.tables}
+    assert by_id["stereotype_adherence"].height and "disparity_by_race" not in by_id
+    assert "How often the stereotype is followed" in found.words() and found.page.is_file()
 
 
 def test_services_are_asked_about_people_in_both_wire_formats(
@@ -150,3 +161,10 @@ def test_in_separate_mode_a_kept_person_is_no_stereotype(load_audit: Callable[..
     assert 0.4 <= kept["rate"] <= 0.6 and bent["rate"] == 1.0
     flipped = {(row["editor"], row["congruent"]): row["rate"] for row in found.flips.to_dicts()}
     assert flipped == {("keeps", True): 0, ("keeps", False): 0, ("bends", True): 0, ("bends", False): 1}
+
+
+def test_an_audit_of_occupations_alone_has_its_figures(joint: Config) -> None:
+    page = pipeline.report_again(joint.run, Progress(), only=["html"]).read_text(encoding="utf-8")
+    for name in ("drawn-stereotypes", "drawn-cues", "drawn-occupations"):
+        assert f'<figure id="{name}" class="drawn">' in page
+    assert "Adherence as published, position (simulated): 100.0" in page

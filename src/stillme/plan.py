@@ -114,13 +114,11 @@ def supposed(config: Config, portraits: Sequence[Portrait], known: Known) -> Kno
         return known
     rules = config.protocol.mitigation
     said = dict.fromkeys((*(rules.dimensions if rules else ()), sentences.SENTENCE), "not known yet")
-    unread = {
-        p.image: Feature("", p.image, "", Status.OK, said) for p in portraits if p.image not in known.features
-    }
+    features = {p.image: Feature("", p.image, "", Status.OK, said) for p in portraits}
     editors = [row.id for row in config.audit.editors]
     asked = (prompts(config.protocol, wanted), editors, wanted.sample, wanted.seed, config.protocol.groups)
     drifted = stratified(portraits, *asked) if known.drifted is None else known.drifted
-    return Known({**unread, **known.features}, drifted)
+    return Known({**features, **known.features}, drifted)
 
 
 def check_pairs(trials: Iterable[Trial]) -> None:

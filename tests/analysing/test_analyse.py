@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stillme import analysing
+from stillme import analysing, explaining
 from stillme.analysing import Analysed, Asked
 from stillme.analysing.saying import sentences
 from stillme.errors import InputError
@@ -104,6 +104,14 @@ def test_every_part_is_there_and_components_come_first(found: Analysed) -> None:
     }  # fmt: skip
     assert wanted <= set(ids)
     assert "Variance components" in found.words() and "skin tone" in said(found).casefold()
+
+
+def test_every_column_of_every_table_can_be_explained(found: Analysed, protocol: Protocol) -> None:
+    known = explaining.vocabulary(protocol)
+    spelled = {explaining.folded(name) for term in known for name in (term.name, *term.also)}
+    columns = {column for one in found.tables for column in one.frame.columns}
+    assert len(columns) > 150
+    assert sorted(column for column in columns if explaining.folded(column) not in spelled) == []
 
 
 def test_a_rater_who_fails_the_checks_is_removed_with_the_reason(found: Analysed) -> None:

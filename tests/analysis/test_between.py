@@ -98,3 +98,8 @@ def test_what_cannot_be_told_is_null(marked: pl.DataFrame, protocol: Protocol) -
         assert no_nan(between(frame, protocol))
     few = between(marked.filter((pl.col("age") == "20s") & (pl.col("gender") == "male")), protocol)
     assert few["low"].null_count() == len(few)
+
+
+def test_groups_without_a_reference_have_no_contrast(marked: pl.DataFrame, protocol: Protocol) -> None:
+    told = between(marked, protocol, dimension="gender")
+    assert set(told["quantity"]) == {"rate", "disparity"} and len(told) == 6

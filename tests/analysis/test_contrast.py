@@ -153,3 +153,47 @@ def test_cautious_degrees_of_freedom() -> None:
     plain, cautious = welch(a, b), welch(a, b, cautious=True)
     assert plain.df is not None and plain.df > 11 and cautious.df == 11
     assert cautious.low is not None and plain.low is not None and cautious.low < plain.low
+
+
+def test_welch_is_scipys() -> None:
+    chance = np.random.default_rng(2)
+    others, own = chance.normal(0.4, 0.3, 30), chance.normal(0.2, 0.1, 9)
+    found, theirs = welch(others, own), stats.ttest_ind(others, own, equal_var=False)
+    interval = theirs.confidence_interval()
+    assert found.df == pytest.approx(theirs.df)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_a_side_of_three_persons_says_something_and_one_of_two_does_not() -> None:
+    many = [0.1, 0.4, 0.2, 0.3, 0.6, 0.5, 0.7, 0.2]
+    assert welch(many, [0.1, 0.2, 0.3]).difference == pytest.approx(0.375 - 0.2)
+    assert welch(many, [0.1, 0.2]).difference is None and welch([0.1, 0.2], many).difference is None
+    shares, strata = np.arange(6.0), np.zeros(6)
+    assert permutation_p(shares, np.arange(6) < 3, strata) == pytest.approx(0.1, abs=0.02), (
+        "2 of 20 deals are as far"
+    )
+    assert permutation_p(shares, np.arange(6) < 2, strata) is None
+
+
+def test_where_nobody_can_change_places_there_is_no_p_for_any_column() -> None:
+    """Every stratum holds one side only."""
+    shares, chosen = np.random.default_rng(1).random((12, 3)), np.arange(12) < 6
+    assert permutation_ps(shares, chosen, chosen) == [None, None, None]
+    assert None not in permutation_ps(shares, chosen, np.arange(12) % 3)
+
+
+def test_two_prompts_say_something_of_others(marked: pl.DataFrame) -> None:
+    prompts = marked["prompt"].unique(maintain_order=True)[:2]
+    few = marked.filter(pl.col("prompt").is_in(prompts.implode()))
+    rows = told(few, prompts="sample")
+    assert rows.filter(outcome="race_changed")["low"].null_count() == 0 and (rows["df"].drop_nulls() <= 1).all()
+
+
+def test_only_what_was_asked_for_and_only_persons_with_a_group(marked: pl.DataFrame) -> None:
+    found = told(marked)
+    assert set(found.select("editor", "outcome").rows()) == {
+        (editor, outcome) for editor in ("e1", "e2") for outcome in ("race_changed", "soft_erasure")
+    }
+    first = marked.filter(race="black")["person"][0]
+    unlabelled = marked.with_columns(race=pl.when(person=first).then(None).otherwise("race"))
+    assert told(unlabelled).equals(told(marked.filter(pl.col("person") != first)))

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
 
-from stillme.analysis.disparity import by_chance, disparities, is_wanted, max_minus_min, of_people
+from stillme.analysis.disparity import between_groups, by_chance, disparities, is_wanted, max_minus_min, of_people
 from stillme.analysis.outcomes import mark
 from stillme.analysis.rates import rates
 from stillme.analysis.resample import People, resampled
@@ -156,3 +158,61 @@ def test_one_seed_is_one_answer(marked: pl.DataFrame, protocol: Protocol, found:
 def test_replicates_of_a_flat_group_do_not_move() -> None:
     hits = np.array([[[0] * 12, [10] * 12]])
     assert np.ptp(resampled(some(hits), 50).replicates) == pytest.approx(0.5)
+
+
+def test_the_worst_group_is_the_highest_unless_more_of_it_was_asked_for() -> None:
+    people = some(simulated(np.random.default_rng(3), [0.05, 0.3, 0.6], 12, 20))
+    row = of_people(people, draws=99).row(0, named=True)
+    assert (row["worst_group"], row["highest_group"], row["lowest_group"]) == ("g2", "g2", "g0")
+    assert of_people(people, [True], draws=99)["worst_group"].to_list() == ["g0"]
+
+
+def test_the_spread_is_over_groups_that_have_a_rate() -> None:
+    people = some(simulated(np.random.default_rng(4), [0.1, 0.5, 0.9], 12, 20))
+    raw = between_groups(resampled(people, 99)).sd_raw[0]
+    assert raw == pytest.approx(people.rates()[:, 0].std(ddof=1))
+    two = replace(people, trials=np.where(people.group[:, None] == 2, 0, people.trials))
+    assert between_groups(resampled(two, 99)).sd_raw[0] == pytest.approx(people.rates()[:2, 0].std(ddof=1))
+    one = replace(people, trials=np.where(people.group[:, None] > 0, 0, people.trials))
+    assert np.isnan(between_groups(resampled(one, 99)).sd_raw[0]), "one group lies apart from nothing"
+
+
+def test_a_group_without_a_hit_is_the_lowest_and_one_without_a_trial_is_none() -> None:
+    hits = np.zeros((1, 3, 12))
+    hits[0, 1], hits[0, 2] = 4, 9
+    people = some(hits)
+    row = of_people(people, draws=99).row(0, named=True)
+    assert (row["lowest_group"], row["lowest"], row["highest_group"]) == ("g0", 0.0, "g2")
+    unmet = replace(people, trials=np.where(people.group[:, None] == 0, 0, people.trials))
+    assert of_people(unmet, draws=99)["lowest_group"].to_list() == ["g1"]
+
+
+def test_a_person_without_a_trial_ranks_nowhere() -> None:
+    """Neither first nor last: such a person moves the rank test to no side."""
+    people = some(simulated(np.random.default_rng(5), [0.2, 0.2], 40, 20), strata=False)
+    silent = np.arange(80)[:, None] < 20
+    without = replace(people, sums=np.where(silent, 0, people.sums), trials=np.where(silent, 0, people.trials))
+    left = np.flatnonzero(~silent[:, 0])
+    alone = replace(
+        people,
+        group=people.group[left],
+        stratum=people.stratum[left],
+        sums=people.sums[left],
+        trials=people.trials[left],
+    )
+    assert by_chance(without).p_rank[0] == pytest.approx(by_chance(alone).p_rank[0], abs=0.04)
+
+
+def test_replicates_are_corrected_for_sampling_twice() -> None:
+    """Twelve persons a group: a variance of their own sampling is widened by 12 ÷ 11."""
+    drawn = resampled(some(simulated(np.random.default_rng(6), [0.1, 0.4, 0.8], 12, 20)), 300)
+    sampled = drawn.replicate_variances[:, :, 0].mean(axis=1) * 12 / 11
+    left = drawn.replicates[:, :, 0].var(axis=1, ddof=1) - 2 * sampled
+    found = between_groups(drawn)
+    assert (found.sd_low[0], found.sd_high[0]) == pytest.approx(np.sqrt(np.quantile(left, [0.025, 0.975])))
+
+
+def test_eight_persons_in_every_group_have_an_interval(marked: pl.DataFrame, protocol: Protocol) -> None:
+    eight = marked.filter(pl.col("age").is_in(["20s", "30s", "40s", "50s"]))
+    told = disparities(eight, protocol, "race").filter(outcome="race_changed")
+    assert told["reason"].to_list() == [None, None] and told["high"].null_count() == 0

@@ -88,3 +88,25 @@ def test_a_group_of_another_dimension_without_hits_does_no_harm(protocol: Protoc
     silent = marked.with_columns(hit=pl.col("hit") & (pl.col("age") != protocol.groups.ids("age")[1]))
     found = gee(silent, protocol).row(0, named=True)
     assert found["low"] < found["odds_ratio"] < found["high"]
+
+
+def test_edits_of_persons_who_have_one_each_are_not_correlated() -> None:
+    hits, side = [0, 1, 1, 1, 0, 0, 1, 0], [[0]] * 4 + [[1]] * 4
+    found = exchangeable(hits, side, range(8))
+    assert found.correlation == 0.0 and found.clusters == 8 and found.converged
+    assert found.coefficients == pytest.approx([np.log(3), -2 * np.log(3)], abs=1e-6), "odds of 3 and of 1 ÷ 3"
+
+
+def test_odds_without_end_are_not_called_found() -> None:
+    """One side has nothing but hits: every step goes further out."""
+    found = exchangeable([0, 1, 0, 1, 1, 1, 1, 1], [[0]] * 4 + [[1]] * 4, [0, 0, 1, 1, 2, 2, 3, 3])
+    assert not found.converged
+
+
+def test_equations_that_do_not_settle_are_null_with_a_reason(
+    protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ROUNDS", 1)
+    marked = mark(audit(protocol, judges=("a",), editors=("one",)), protocol.rubrics.outcomes)
+    row = gee(marked, protocol).row(0, named=True)
+    assert row["why"] == "the equations have no solution" and row["odds_ratio"] is None and row["persons"] > 0

@@ -347,3 +347,12 @@ def test_a_whole_audit_comes_out_with_every_table(protocol: Protocol) -> None:
         assert frame.select(pl.col(pl.Float64).is_nan().any()).sum_horizontal().item() == 0
     again = alignment(made.scores, ratings, ["axis"])
     assert again.equals(found.alignment)
+
+
+def test_nothing_to_compare_is_an_empty_table() -> None:
+    judges, people = drawn(1, 16)
+    assert alignment(scores_of(judges), ratings_of(people), by=()).height == 1
+    unscored = scores_of([None] * 16)
+    for by in ((), ("axis",)):
+        found = alignment(unscored, ratings_of(people), by=by)
+        assert found.is_empty() and "rho" in found.columns

@@ -98,3 +98,9 @@ def test_an_even_rate_seldom_names_anybody(protocol: Protocol) -> None:
 def test_a_run_without_judges_has_empty_tables(protocol: Protocol) -> None:
     tables = found(edits([{}]), protocol)
     assert tables.refused == 0 and tables.refusals.is_empty() and tables.itself.is_empty()
+
+
+def test_looks_that_were_decided_are_the_scored_and_the_refused(protocol: Protocol) -> None:
+    said = [Status.OK, Status.OK, Status.REFUSED, Status.OUTPUT_BLOCKED, Status.TIMEOUT, Status.PENDING]
+    tables = found(edits([{}] * len(said)), protocol, said)
+    assert (tables.decided, tables.refused) == (4, 2), "what failed or is to come is not decided"

@@ -242,3 +242,43 @@ def test_an_interval_may_be_of_the_column_beside_it() -> None:
     frame = pl.DataFrame({"who": ["a"], "rate": [0.8], "deviation": [0.05], "low": [-0.1], "high": [0.2]})
     assert said(lint_frame(frame)) == ""
     assert "does not hold" in said(lint_frame(frame.with_columns(deviation=pl.lit(0.3))))
+
+
+def test_a_count_of_zeros_says_nothing_without_its_whole() -> None:
+    assert said(lint_frame(pl.DataFrame({"axis": ["a", "b"], "p": [0.01, 0.01], "zeros": [64, 20]}))) == ""
+
+
+def test_totals_of_groups_whose_sizes_are_not_told() -> None:
+    for sizes in ("", ",n", ",judged"):
+        cells = ["", "", ""] if not sizes else [",100", ",", ",400"]
+        text = f"race,x_pct{sizes}\nA,10.0{cells[0]}\nB,20.0{cells[1]}\nall,17.5{cells[2]}\n"
+        assert said(lint_table(csv("t", text))) == (
+            "warning closing rows: x_pct: the rows have the mean 15, and 'all' says 17.5, which only groups of "
+            "unequal size could explain."
+        )
+
+
+def test_groups_by_models_are_percentages_where_n_is_given() -> None:
+    matrix = csv("t", "race,one,two\nA,15.0,15.1\nB,20.0,20.4\n")
+    assert "two: 1 of 2 percentages are not possible: A 15.1" in said(lint_table(matrix, 240))
+    for other in ("race,sex,one\nA,m,15.1\nB,f,20.4\n", "race,one\nA,15\nB,20\n", "race,one\nA,1.1\nB,2.4\n"):
+        assert said(lint_table(csv("t", other), 240)) == "", "of two dimensions, of whole numbers, or of scores"
+
+
+def test_what_would_repair_a_column() -> None:
+    def told(rows: str) -> str:
+        return said(lint_table(csv("t", f"race,n,x_pct\n{rows}"))).rsplit(". ", 1)[1]
+
+    assert told("A,240,15.1\nB,240,8.9\n") == "With n = 225 the whole column would be possible."
+    assert told("A,20,15.1\nB,20,15.0\n") == "No n from 10 to 20 makes the whole column possible."
+    assert told("A,240,15.1\nB,120,15.0\n") == "Then either n or the number is not as printed."
+
+
+def test_a_missing_number_is_shown_as_one() -> None:
+    table = csv("t", "race,x\nA,1.50\nB,\n")
+    assert (table.shown("x", 0), table.shown("x", 1)) == ("1.50", "–")
+
+
+def test_rows_without_a_name_are_counted() -> None:
+    frame = pl.DataFrame({"asked": [240, 240], "judged": [238, 238], "missing": [2, 1]})
+    assert "row 2 has 240, and 238 + 1 = 239" in said(lint_frame(frame))

@@ -401,3 +401,22 @@ def test_the_order_of_edits_does_not_matter(protocol: Protocol) -> None:
     keys = ["editor", "dimension", "group"]
     left, right = (part.sort(keys).select(*keys, pl.col("mean", "low").round(9)) for part in (one, other))
     assert left.equals(right)
+
+
+# Tones
+
+
+def test_tones_are_counted_over_the_pictures_that_were_tried(protocol: Protocol) -> None:
+    monk = {"monk_before": pl.Int64, "monk_after": pl.Int64}
+    rows = [
+        edit("w1", monk_before=3, monk_after=2),
+        edit("w1", monk_before=3, monk_after=2),
+        edit("w2", monk_before=5, monk_after=5),
+        missed("w3"),
+        edit("w4", skin_tone_shift_status="pending"),
+    ]
+    found = findings(frame(rows, SKIN, monk), protocol).tones
+    assert found is not None and found.rows() == [("e", 3, 2, 2, 1), ("e", 5, 5, 1, 1), ("e", None, None, 1, 1)]
+    untold = findings(frame(rows, monk), protocol).tones
+    assert untold is not None and untold.row(-1) == ("e", None, None, 2, 2), "what was not tried is not known here"
+    assert findings(frame(rows, SKIN), protocol).tones is None

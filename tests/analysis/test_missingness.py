@@ -208,3 +208,13 @@ def test_all_missing_and_one_group_give_no_number(protocol: Protocol) -> None:
     one = missingness(alone, protocol)
     assert one.ranges.select("groups", "disparity", "least", "most").rows()[0] == (1, None, None, None)
     assert one.contrasts["least"].is_null().all() and one.tests["p"].is_null().all()
+
+
+def test_verdicts_are_counted_where_nothing_is_known_of_the_edits(protocol: Protocol) -> None:
+    """Somebody's own table of judges' rows says nothing of how edits ended."""
+    made = edits(protocol, {"black": 1.0})
+    judged = scored(made).with_columns(judge=pl.lit("j"), status=made["status"])
+    alone, beside = (missingness(scored(made), protocol, known, judged).counts for known in (None, made))
+    assert only(alone, dimension=None)["verdict_refused"] == 12 * 5, "all are looked at"
+    assert only(beside, dimension=None)["verdict_refused"] == 0, "an edit that was refused was not looked at"
+    assert "answered" not in alone.columns and "answered" in beside.columns

@@ -323,3 +323,51 @@ def test_quick_errors_are_near_the_whole_ones() -> None:
     whole, quick = fit(*data).errors, fit(*data, errors=False).errors
     for name in whole:
         assert quick[name] == pytest.approx(whole[name], rel=0.1)
+
+
+def test_a_search_ends_at_the_same_place_wherever_it_starts() -> None:
+    """The smaller model from what the larger one says of it, beside the smaller model from nothing."""
+    scores, design, names, levels = planted(4, persons=30, effect=0.8, judge=0.5)
+    full = fit(scores, design, names, levels)
+    for kept in (names[:2], names[1:], names[:1], []):
+        columns = design[:, [names.index(name) for name in kept]]
+        guess = full.narrowed(kept)
+        assert guess is not None and guess.metric is not None and len(guess.at) == len(guess.metric)
+        cold, warm = fit(scores, columns, kept, levels), fit(scores, columns, kept, levels, start=guess)
+        assert warm.converged and warm.evaluations < cold.evaluations
+        assert warm.loglik == pytest.approx(cold.loglik, abs=1e-7)
+        assert warm.estimate == pytest.approx(cold.estimate, abs=1e-3)
+        assert warm.covariance == pytest.approx(cold.covariance, abs=1e-3)
+
+
+def test_where_the_data_say_nothing_of_a_coefficient_no_search_starts_from_it() -> None:
+    scores = [1, 2, 1, 3, 2, 3, 1, 3, 1, 1]
+    design = [[0, 0]] * 4 + [[1, 0]] * 4 + [[0, 1]] * 2
+    full = fit(scores, design, ["x", "lowest only"])
+    assert full.flat.size and full.narrowed(["x"]) is None
+
+
+def test_data_are_prepared_once_for_many_designs() -> None:
+    scores, design, names, levels = planted(6, effect=0.6)
+    rows = np.arange(len(scores))
+    data = mixed.data_of(scores, rows, levels)
+    for columns in (3, 2, 0):
+        once, anew = (
+            mixed.fit_to(data, design[:, :columns], names[:columns]),
+            fit(scores, design[:, :columns], names[:columns], levels),
+        )
+        assert once.loglik == pytest.approx(anew.loglik, abs=1e-7) and once.parameters == anew.parameters
+        assert once.estimate == pytest.approx(anew.estimate, abs=1e-4)
+    assert mixed.fit_to(mixed.data_of([2, 2], [0, 0], {}), [[1.0]], ["x"]).why == "every score is the same"
+
+
+def test_a_search_that_stays_beyond_its_limit_is_given_up() -> None:
+    """Judges who always agree: an edit's own intercept grows without bound."""
+    scores, design, names, levels = planted(8, persons=30)
+    agreed = scores[2 * (np.arange(len(scores)) // 2)]
+    whole = fit(agreed, design, names, levels, errors=False)
+    stopped = fit(agreed, design, names, levels, errors=False, limits={"edit": 4.0})
+    assert whole.spreads["edit"] > 4 and stopped.spreads["edit"] > 4
+    assert not stopped.converged and stopped.evaluations < whole.evaluations
+    far = fit(agreed, design, names, levels, errors=False, limits={"edit": 1e6})
+    assert far.loglik == whole.loglik

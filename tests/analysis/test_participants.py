@@ -172,3 +172,8 @@ def test_other_characteristics_are_counted_when_asked_for_and_absent_ones_left_o
 def test_an_export_without_its_columns_is_an_error_that_names_them() -> None:
     with pytest.raises(InputError, match="Status, Age"):
         participants(export().drop("Status", "Age"))
+
+
+def test_an_export_without_times_has_no_median() -> None:
+    assert participants(export(), smallest=1).minutes == pytest.approx((1500 + 145) / 60)
+    assert participants(export().drop("Time taken"), smallest=1).minutes is None

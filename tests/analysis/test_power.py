@@ -131,3 +131,17 @@ def test_what_cannot_be_simulated_is_said(make: object) -> None:
         make()
     with pytest.raises(InputError, match=r"ICC of 0\.9"):
         Truth(0.1, 0.1, 0.9)
+
+
+def test_persons_who_do_not_differ_are_drawn_alike() -> None:
+    """Without a likeness of edits of one person, more edits are worth as much as more persons."""
+    alike, unlike = (
+        power(Design(2, 12, 1, 20), Truth(0.2, 0.1, icc), sets=SETS, seed=2).half for icc in (0.0, 0.2)
+    )
+    binomial = 1.96 * np.sqrt((0.2 * 0.8 + 0.3 * 0.7) / (12 * 20))
+    assert alike == pytest.approx(binomial, rel=0.15) and unlike is not None and unlike > 1.5 * binomial
+
+
+def test_differences_that_no_rate_can_have_are_left_out() -> None:
+    found = curve([Design(2, 12)], 0.9, [0.1], sets=20, differences=[0.05, 0.5])
+    assert found["difference"].to_list() == [0.05]

@@ -231,3 +231,12 @@ def test_spearman_of_too_little_is_missing() -> None:
     assert spearman([1, 2, np.nan, 3], [1, 2, 3, np.nan]).n == 2
     perfect = spearman([1, 2, 3, 4], [1, 2, 3, 4], ["a", "b", "c", "d"])
     assert (perfect.rho, perfect.low) == (1.0, None)
+
+
+def test_an_order_that_hangs_on_two_persons_has_no_interval() -> None:
+    """Each of the two has to be drawn for anything to be ranked, which most draws miss."""
+    x, y = np.zeros(12), np.zeros(12)
+    x[0] = y[1] = 1
+    found = spearman(x, y, np.arange(12))
+    assert found.rho == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert found.low is None and found.high is None

@@ -316,3 +316,11 @@ def test_wrong_ratings_are_refused(protocol: Protocol, axis: str) -> None:
         reliability(pl.concat([frame, frame[:1]]), protocol)
     with pytest.raises(InputError, match="no axis"):
         reliability(frame.with_columns(axis=pl.lit("nonsense")), protocol)
+
+
+def test_patterns_are_counted_alike_however_many_raters_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few patterns are numbered, many are sorted."""
+    table, tasks = tallied(simulated(3, items=20))
+    numbered = [alpha(table), gwet(table), alpha_jackknife(table, tasks)]
+    monkeypatch.setattr(module, "MOST_KEYS", 1)
+    assert [alpha(table), gwet(table), alpha_jackknife(table, tasks)] == numbered

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from stillme.analysis import resample
 from stillme.analysis.resample import (
     People,
     bootstrap_rates,
@@ -129,3 +130,13 @@ def test_nobody_moves_where_strata_and_groups_are_the_same() -> None:
     found = drawn()
     assert is_movable(found)
     assert not is_movable(People(found.groups, found.group, found.group, found.columns, found.sums, found.trials))
+
+
+@pytest.mark.parametrize("together", [1, 12, 10_000])
+def test_how_many_strata_are_dealt_at_a_time_changes_nothing(
+    together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = drawn()
+    expected = permuted_sums(people, people.sums, draws=50, seed=4)
+    monkeypatch.setattr(resample, "TOGETHER", together)
+    assert np.array_equal(permuted_sums(people, people.sums, draws=50, seed=4), expected)

@@ -106,3 +106,11 @@ def test_what_cannot_be_told_is_null(case: str, marked: pl.DataFrame, protocol: 
     assert no_nan(over)
     if case != "few":
         assert over["p_max_t"].drop_nulls().to_list() in ([], [1.0] * len(over))
+
+
+def test_nobody_to_change_places_with_leaves_bounds_and_no_p(marked: pl.DataFrame, protocol: Protocol) -> None:
+    """Each race has an age of its own: a person of another one cannot be told from one of another age."""
+    ages = dict(zip(protocol.groups.ids("race"), protocol.groups.ids("age"), strict=False))
+    apart = marked.filter(pl.col("age") == pl.col("race").replace_strict(ages, default=None))
+    told = pairs(apart, protocol, "race").filter(outcome="race_changed")
+    assert len(told) == 15 and told["p"].null_count() == 15 and told["difference"].null_count() == 0

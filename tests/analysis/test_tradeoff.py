@@ -119,3 +119,10 @@ def test_two_edits_of_a_case_in_one_arm_are_refused(protocol: Protocol) -> None:
         InputError, match=r"p0 × P0 × one has more than one score on race_drift in the arm baseline"
     ):
         tradeoff(pl.concat([table, table.head(1)]), protocol)
+
+
+def test_arms_that_share_no_case_are_not_held_against_each_other(protocol: Protocol) -> None:
+    table = scores({"baseline": (2.0, 4.0), "feature": (1.0, 5.0)}, 6, 2)
+    is_first = pl.col("person").is_in(["p0", "p1", "p2"])
+    found = tradeoff(table.filter(is_first == (pl.col("arm") == "feature")), protocol)
+    assert found.differences.is_empty() and found.points["dominated_by"].null_count() == found.points.height > 0

@@ -11,7 +11,7 @@ import pytest
 
 from stillme.analysis import versions
 from stillme.analysis.means import mean_of_persons
-from stillme.analysis.versions import BETTER, NO_WORSE, UNDECIDED, WORSE, Versions
+from stillme.analysis.versions import BETTER, NO_WORSE, UNDECIDED, WORSE, Versions, Watched
 from stillme.analysis.versions_anytime import sequence
 from stillme.protocol import Protocol
 from tests.versions.making import simulated
@@ -255,3 +255,38 @@ def test_the_order_of_persons_knows_nothing_of_outcomes(
 ) -> None:
     persons = worse[0]["person"].unique().to_list()
     assert versions.in_turn(persons) == versions.in_turn(persons[::-1]) != sorted(persons)
+
+
+def watching(*differences: float, worse: int = 1, margin: float = MARGIN) -> Watched:
+    return Watched("x", worse, margin, 0.95, np.array(differences, float))
+
+
+def test_what_was_watched_is_told_look_by_look() -> None:
+    watched = watching(*[0.3] * 60)
+    looks = watched.looks()
+    assert looks["persons"].to_list() == list(range(1, 61))
+    first = watched.after
+    assert first is not None and looks["verdict"].to_list() == [UNDECIDED] * (first - 1) + [WORSE] * (61 - first)
+    row = watched.last()
+    assert (row["kind"], row["persons"], row["verdict"], row["first"]) == (versions.RATE, 60, WORSE, WORSE)
+    assert row["expected"] == row["after"] == first and row["low"] < row["difference"] < row["high"]
+    assert row["difference"] == pytest.approx(0.3)
+
+
+def test_nobody_watched_is_nothing_decided() -> None:
+    row = watching(worse=0).last()
+    assert (row["kind"], row["persons"], row["difference"], row["verdict"]) == (versions.NET, 0, None, UNDECIDED)
+    assert (row["after"], row["first"], row["expected"]) == (None, UNDECIDED, None)
+    assert watching().looks().is_empty()
+
+
+@pytest.mark.parametrize(("shift", "said"), [(0.0, versions.WITHIN), (0.5, versions.UP), (-0.5, versions.DOWN)])
+def test_a_direction_moves_or_stays_within_the_margin(shift: float, said: str) -> None:
+    differences = shift + np.tile([-0.01, 0.01], 400)
+    assert watching(*differences, worse=0, margin=0.2).verdict == said
+
+
+def test_a_direction_that_is_shown_not_to_move_is_within(protocol: Protocol) -> None:
+    alike = simulated(protocol, 5, {"skin_tone": [[0.05], [0.05]]}, 10, 2)
+    assert row(compared(*alike, protocol, 0.2).outcomes, outcome="skin_tone")["verdict"] == versions.WITHIN
+    assert row(compared(*alike, protocol, 0.001).outcomes, outcome="skin_tone")["verdict"] == UNDECIDED

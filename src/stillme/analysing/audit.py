@@ -15,6 +15,10 @@ from stillme.protocol import Protocol
 from stillme.records import DIAGNOSE, MITIGATE, Status
 from stillme.tidy import kept
 
+# Columns that no number hangs on: whatever filters or sorts a million scores would copy them.
+LISTED = ("edit", "source", "source_id", "seed", "spread", "standing", "open", "contested")
+OF_PROMPT = ("category", "subcategory")  # which judges' own scores are not counted by
+
 
 @dataclass(frozen=True)
 class Audit:
@@ -40,17 +44,18 @@ class Audit:
 
     @cached_property
     def scores(self) -> pl.DataFrame:
-        return kept(self.inputs.main, self.about)
+        return kept(self.inputs.main, self.about).drop(LISTED, strict=False)
 
     @cached_property
     def by_rounding(self) -> dict[str, pl.DataFrame]:
-        return {mode: kept(frame, self.about) for mode, frame in self.inputs.scores.scores.items()}
+        found = self.inputs.scores.scores
+        return {mode: kept(frame, self.about).drop(LISTED, strict=False) for mode, frame in found.items()}
 
     @cached_property
     def judged(self) -> pl.DataFrame | None:
         """What judges gave, row by row; None where the table does not say."""
         rows = self.inputs.scores.judged
-        return None if rows is None else kept(rows, self.about)
+        return None if rows is None else kept(rows, self.about).drop(LISTED, OF_PROMPT, strict=False)
 
     @cached_property
     def judge_rows(self) -> pl.DataFrame:
@@ -64,7 +69,7 @@ class Audit:
 
     @cached_property
     def marked(self) -> pl.DataFrame:
-        return mark(self.scores, self.protocol.rubrics.outcomes)
+        return mark(self.scores.drop("experiment", "arm"), self.protocol.rubrics.outcomes)
 
     @cached_property
     def statuses(self) -> pl.DataFrame | None:

@@ -28,16 +28,23 @@ ALSO = {
 }
 MISSING = ("", "na", "n/a", "nan", "null", "none", "missing")  # spellings of a value that is not there
 ROW = "_row"
+OWN = (ROW, "_value", "_text")  # columns that come and go on the way
+MOST = 2**53  # the largest whole number that every program reads alike
 
 
 class Reader:
-    """One table on its way to our columns; `faults` fills as it goes."""
+    """One table on its way to our columns; `faults` fills as it goes.
+
+    `nested`: columns of lists, records or bytes, which nothing here can read.
+    """
 
     def __init__(self, given: Given, protocol: Protocol) -> None:
         self.given, self.protocol = given, protocol
         self.faults: list[Fault] = []
         self.notes: list[str] = []
-        self.frame = _named(given.frame).with_row_index(ROW, offset=given.first)
+        named = _named(given.frame)
+        self.nested = frozenset(name for name, kind in named.schema.items() if kind.is_nested() or kind in _BYTES)
+        self.frame = named.drop(*self.nested, *OWN, strict=False).with_row_index(ROW, offset=given.first)
 
     def has(self, column: str) -> bool:
         return column in self.frame.columns
@@ -53,13 +60,21 @@ class Reader:
 
     def need(self, columns: Iterable[str]) -> bool:
         lacking = [column for column in columns if not self.has(column)]
-        for column in lacking:
+        self.plain(*lacking)
+        for column in (name for name in lacking if name not in self.nested):
             told = ", ".join(name for name in self.frame.columns if name != ROW)
             self.fault(column, f"the table has no such column; it has: {told}")
         return not lacking
 
+    def plain(self, *columns: str) -> None:
+        """A column that is asked for holds words or numbers, or is at fault."""
+        for column in columns:
+            if column in self.nested:
+                self.fault(column, "holds lists, records or bytes; words or numbers are needed")
+
     def words(self, *columns: str) -> None:
         """Columns of text; a missing value is null, however it is spelled."""
+        self.plain(*columns)
         for column in columns:
             if self.has(column):
                 self.frame = self.frame.with_columns(_word(column))
@@ -71,6 +86,7 @@ class Reader:
 
     def number(self, column: str, *, whole: bool = False) -> None:
         """A column of numbers; what is no number is a fault."""
+        self.plain(column)
         if not self.has(column):
             return
         text = _word(column)
@@ -78,7 +94,8 @@ class Reader:
         read = self.frame.with_columns(value.fill_nan(None).alias("_value"), text.alias("_text"))
         self._unreadable(column, read.filter(pl.col("_value").is_null() & pl.col("_text").is_not_null()))
         if whole:
-            apart = read.filter(pl.col("_value") != pl.col("_value").round())
+            value = pl.col("_value")
+            apart = read.filter((value != value.round()) | (value.abs() > MOST))
             self.faulty(column, apart, f"{_first(apart, '_text')} is not a whole number")
         self.frame = read.with_columns(pl.col("_value").alias(column)).drop("_value", "_text")
         if whole and not self.faults:
@@ -89,6 +106,7 @@ class Reader:
 
     def truth(self, column: str) -> None:
         """A column of yes and no."""
+        self.plain(column)
         if not self.has(column) or self.frame.schema[column] == pl.Boolean:
             return
         said = pl.col(column).cast(pl.String).str.strip_chars().str.to_lowercase()
@@ -138,6 +156,9 @@ class Reader:
             for name, found, row in several.filter(pl.col(dimension).list.len() > 1).head(3).iter_rows():
                 told = ", ".join(found)
                 self.fault(dimension, f"person {name} is {told}: a join may have mixed persons up", int(row))
+
+
+_BYTES = (pl.Binary, pl.Object)
 
 
 def _named(frame: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
+from stillme import parquet
 from stillme.errors import InputError, disk
+from stillme.parquet import DamagedError
 
 FORMATS = (".parquet", ".csv", ".tsv")
 
@@ -43,12 +45,12 @@ def read(path: Path) -> Given:
 def _parsed(path: Path, content: bytes) -> pl.DataFrame:
     try:
         if path.suffix == ".parquet":
-            return pl.read_parquet(content)
+            return parquet.read(content)
         separator = "\t" if path.suffix == ".tsv" else ","
         return pl.read_csv(content, separator=separator, infer_schema=False)
     except pl.exceptions.NoDataError:
         return pl.DataFrame()
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+    except (pl.exceptions.PolarsError, DamagedError, OSError, UnicodeDecodeError) as error:
         said = str(error).strip().split("\n")[0]
         raise InputError(f"{path} cannot be read as a table: {said}.") from error
 

@@ -81,6 +81,12 @@ def gather(asked: Asked) -> Inputs:
     return _with_people(_of_table(asked, given, given), asked, None)
 
 
+def gather_frame(frame: pl.DataFrame, asked: Asked) -> Inputs:
+    """A table in memory. `asked` says the rest; its path is what sentences call the table."""
+    given = Given(str(asked.path), frame)
+    return _with_people(_of_table(asked, given, given), asked, None)
+
+
 def _of_run(asked: Asked) -> Inputs:
     if asked.protocol is not None or asked.preset is not None:
         raise InputError(
@@ -175,4 +181,5 @@ def _with_people(inputs: Inputs, asked: Asked, folder: Path | None) -> Inputs:
 
 def _hashes(*given: Given) -> Iterator[tuple[str, str]]:
     for one in given:
-        yield Path(one.name).name, one.sha256
+        if one.sha256:  # a table in memory is no file that somebody could compare
+            yield Path(one.name).name, one.sha256

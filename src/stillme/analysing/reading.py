@@ -77,6 +77,7 @@ def _check(reader: Reader) -> None:
 def _long(reader: Reader) -> None:
     """A column per axis becomes a row per axis."""
     spellings = _axis_spellings(reader.protocol)
+    reader.plain(*spellings)
     wide = [column for column in reader.frame.columns if column in spellings]
     if wide and not reader.has("axis") and not reader.has("score"):
         keep = [column for column in reader.frame.columns if column not in wide]

@@ -21,15 +21,16 @@ MOST = 4  # examples in a sentence
 Row = Mapping[str, Any]
 
 
-def words(tables: Sequence[Tabled], inputs: Inputs, page: Path) -> str:
+def words(tables: Sequence[Tabled], inputs: Inputs, page: Path | None = None) -> str:
     """For a terminal: what was analysed, what may be said, the tables that carry it, and where the rest is."""
     lines = [f"{inputs.protocol.name}, preset {inputs.preset}", ""]
-    for table in (table.briefly() for table in tables if table.first):
+    leading = [table for table in tables if table.first] or tables[:1]
+    for table in (table.briefly() for table in leading):
         if table.frame.height:
             lines += [table.title, text(table), *(textwrap.fill(note, WIDTH) for note in table.notes), ""]
     for sentence in sentences(tables, inputs):
         lines += textwrap.wrap(f"- {sentence}", WIDTH, subsequent_indent="  ")
-    return "\n".join([*lines, "", f"{len(tables)} tables: {page}"])
+    return "\n".join([*lines, "", f"{len(tables)} tables" + (f": {page}" if page else "")])
 
 
 def sentences(tables: Sequence[Tabled], inputs: Inputs) -> list[str]:
@@ -59,6 +60,9 @@ def _reference(inputs: Inputs) -> str:
 
 
 def _scope(found: Mapping[str, Tabled], inputs: Inputs) -> Iterator[str]:
+    if "design" not in found:  # experiments alone: their tables say what they count
+        yield from inputs.scores.notes
+        return
     counts = {row["what"]: row["number"] for row in _rows(found, "design")}
     asked, scored = counts["edits asked for"], counts["edits with a score"]
     told = f"{plural(counts['editors'], 'editors')}, {plural(counts['persons'], 'persons')}, "

@@ -46,7 +46,7 @@ _LINT = dict.fromkeys(("table", "severity", "rule", "column", "said"), pl.String
 def tables(inputs: Inputs, seed: int = 0, say: Callable[[str], None] | None = None) -> list[Tabled]:
     """Every table that the inputs allow, and last what lint says of them. `say`: hears what is being computed."""
     audit, found = Audit(inputs, seed), list[Tabled]()
-    for name, part in PARTS:
+    for name, part in PARTS if inputs.main.height else PARTS[-1:]:  # an audit may have experiments alone
         if say is not None:
             say(f"Computing: {name}")
         found += part(audit)

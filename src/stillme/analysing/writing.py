@@ -50,9 +50,10 @@ def clear(folder: Path, about: str) -> None:
         return
     try:
         earlier = list(json.loads((folder / about).read_text(encoding="utf-8"))["tables"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return
-    for path in (folder / FILES / f"{id}.{ending}" for id in earlier for ending in ENDINGS):
+    named = [id for id in earlier if isinstance(id, str) and Path(id).name == id]  # nothing outside the folder
+    for path in (folder / FILES / f"{id}.{ending}" for id in named for ending in ENDINGS):
         path.unlink(missing_ok=True)
 
 

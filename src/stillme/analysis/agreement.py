@@ -38,13 +38,15 @@ def judge_pairs(scores: pl.DataFrame, *about: str) -> pl.DataFrame:
     """
     own = scores.select("trial", "axis", *about, "rank", first_judge="judge", first="score")
     other = scores.select("trial", "axis", pl.col("rank").alias("below"), second_judge="judge", second="score")
-    given, heard = own.drop_nulls("first"), other.drop_nulls("second")
+    first, second = pl.col("first").is_not_null(), pl.col("second").is_not_null()
     ranks = sorted(scores["rank"].unique().to_list())
     pairs = [  # judge by judge: all of them at once would hold every edit four times
-        given.filter(rank=rank).join(heard.filter(below=below), ["trial", "axis"], maintain_order="left")
+        own.filter(first, rank=rank).join(
+            other.filter(second, below=below), ["trial", "axis"], maintain_order="left"
+        )
         for rank, below in combinations(ranks, 2)
     ]
-    ordered = pl.concat(pairs) if pairs else given.join(heard.clear(), ["trial", "axis"])
+    ordered = pl.concat(pairs) if pairs else own.clear().join(other.clear(), ["trial", "axis"])
     return ordered.with_columns(difference=pl.col("second") - pl.col("first")).drop("rank", "below")
 
 

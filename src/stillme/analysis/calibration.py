@@ -22,7 +22,6 @@ from stillme.analysis.means import by_groups, means, shares
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Calibration as Rules
 from stillme.protocol.schema import Gate, Kind
-from stillme.records import Status
 
 TOGETHER = "all"  # the pool of every kind without a change
 _SURE = {"gap": pl.Float64, "low": pl.Float64, "high": pl.Float64, "p": pl.Float64}
@@ -353,8 +352,3 @@ def _widest(row: dict[str, Any], protocol: Protocol) -> str:
     group = protocol.groups.labels(dimension_of(protocol)).get(row["group"], row["group"])
     where = f"{group} people, {protocol.axes[row['axis']].label.lower()}"
     return f"the widest gap is {gate.points(row['gap'])} points ({where}; {gate.spanned(row['low'], row['high'])})"
-
-
-def unread(found: Calibration) -> int:
-    """Looks that gave no score."""
-    return int(found.missing.filter(pl.col("status") != Status.OK.value)["looks"].sum())

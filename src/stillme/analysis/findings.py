@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -48,7 +48,8 @@ def analyse(
     """`scores`: rounding mode -> ensemble scores (trial × axis); `judged`: every judge's own scores;
     `edits`: one row a trial with how it ended, without controls; `planted`: trial × outcome with the planted
     probability; `measured`, `judging`: the tables of measurements and of judges, passed on as they are."""
-    main = mark(scores[protocol.presets[preset].rounding], protocol.rubrics.outcomes)
+    about = (*_COUNTED, "trial", "prompt", *protocol.groups.dimensions)
+    main = mark(_only(scores[protocol.presets[preset].rounding], about), protocol.rubrics.outcomes)
     by = protocol.manifest.tables.change_by_group.by
     by_group = {d: rates(main, ["editor", d]) for d in protocol.groups.dimensions}
     reference = protocol.groups.reference_group
@@ -73,10 +74,13 @@ def _under_each_rounding(scores: Mapping[str, pl.DataFrame], protocol: Protocol)
     """One after the other, and only the columns that count: a large audit's marks fill the memory."""
     parts = []
     for mode, frame in scores.items():
-        counted = frame.select([name for name in _COUNTED if name in frame.columns])
-        found = rates(mark(counted, protocol.rubrics.outcomes), ["editor"])
+        found = rates(mark(_only(frame, _COUNTED), protocol.rubrics.outcomes), ["editor"])
         parts.append(found.with_columns(rounding=pl.lit(mode)))
     return pl.concat(parts)
+
+
+def _only(frame: pl.DataFrame, names: Collection[str]) -> pl.DataFrame:
+    return frame.select([name for name in frame.columns if name in names])
 
 
 _COUNTED = ("editor", "person", "axis", "requested", "score", "single", "flagged", "adjudicated")
@@ -84,7 +88,7 @@ _COUNTED = ("editor", "person", "axis", "requested", "score", "single", "flagged
 
 def beside_planted(marked: pl.DataFrame, planted: pl.DataFrame, dimension: str) -> pl.DataFrame:
     """The planted rate of each group beside its estimate, over the trials that were judged."""
-    both = marked.join(planted, on=["trial", "outcome"], how="inner", validate="1:1")
+    both = marked.join(planted, on=["trial", "outcome"], how="inner", validate="1:1").drop("trial")
     keys = ["outcome", "editor", dimension]
     expected = both.filter(pl.col("hit").is_not_null()).group_by(keys, maintain_order=True)
     means = expected.agg(pl.col("planted").mean())

@@ -155,7 +155,8 @@ def gee(marked: pl.DataFrame, protocol: Protocol, *, level: float = LEVEL) -> pl
     """
     main, reference = next(iter(protocol.groups.reference_group.items()))
     others = [name for name in protocol.groups.dimensions if name != main]
-    known = marked.drop_nulls(["hit", main, *others]).with_columns(pl.col(main, *others).cast(pl.String))
+    told = marked.select("editor", "outcome", "person", "hit", main, *others)
+    known = told.drop_nulls(["hit", main, *others]).with_columns(pl.col(main, *others).cast(pl.String))
     known = known.with_columns(is_other=pl.col(main) != reference).sort("editor", "outcome")
     rows = [
         {"editor": key[0], "outcome": key[1], **_odds(group, others, protocol, level)}

@@ -118,7 +118,7 @@ def _once(frame: pl.DataFrame, keys: Sequence[str], what: str) -> None:
         raise InputError(f"The {what} have {row} more than once.", f"Give one row per {' × '.join(keys)}.")
 
 
-_ALIGNMENT = {
+_APART = {
     "outputs": pl.Int64,
     "persons": pl.Int64,
     "judge_mean": pl.Float64,
@@ -126,6 +126,9 @@ _ALIGNMENT = {
     "difference": pl.Float64,
     "low": pl.Float64,
     "high": pl.Float64,
+}
+_ALIGNMENT = {
+    **_APART,
     "exact": pl.Float64,
     "within_one": pl.Float64,
     "kappa": pl.Float64,
@@ -491,13 +494,7 @@ def _share(part: pl.DataFrame, mark: pl.Expr, level: float) -> Share:
 
 
 _BOUND = {
-    "outputs": pl.Int64,
-    "persons": pl.Int64,
-    "judge_mean": pl.Float64,
-    "human_mean": pl.Float64,
-    "difference": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
+    **_APART,
     "p_lower": pl.Float64,
     "p_higher": pl.Float64,
     "reason": pl.String,

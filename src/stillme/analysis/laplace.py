@@ -37,7 +37,8 @@ class Rows:
     """What is fitted: rows in units, units in levels of the outer factors.
 
     `y` codes from 0; `cell`: the row of `patterns` (distinct rows of the design) that a row has; `weight`: how
-    often a row occurs within its unit; `unit`: None where every row is a unit; `times`: how often a unit occurs;
+    often a row occurs within its unit; `unit`: the unit of a row; `times`: how often a unit occurs; `has_inner`:
+    whether a unit has an effect of its own (else rows of the same outer levels are one, which saves sums);
     `anchors`: how many levels the anchor has, `slots`: how many places each of them has, for itself and for levels
     of the factors nested in it; `local`: per such factor (the anchor first) the slot of each unit; `anchor`: the
     anchor's level of each unit. `levels`: per factor that is left the level of each unit, `sizes`: how many.
@@ -46,7 +47,7 @@ class Rows:
     y: Codes
     cell: Codes
     weight: Floats
-    unit: Codes | None
+    unit: Codes
     times: Floats
     anchor: Codes
     anchors: int
@@ -54,11 +55,8 @@ class Rows:
     local: tuple[Codes, ...]
     levels: tuple[Codes, ...]
     sizes: tuple[int, ...]
+    has_inner: bool
     patterns: Floats
-
-    @property
-    def has_inner(self) -> bool:
-        return self.unit is not None
 
     @cached_property
     def categories(self) -> int:
@@ -95,10 +93,10 @@ class Rows:
         return near + tuple(self.first + place for place in self.left)
 
     def to_rows(self, values: Floats) -> Floats:
-        return values if self.unit is None else values[self.unit]
+        return values[self.unit]
 
     def to_units(self, values: Floats) -> Floats:
-        return values if self.unit is None else sums(self.unit, values, len(self.times))
+        return sums(self.unit, values, len(self.times))
 
     def gather(self, effects: Floats, spreads: Floats) -> Floats:
         """Per unit the sum of its levels' effects, each times its factor's spread."""
@@ -393,9 +391,9 @@ def unit_information(rows: Rows, c: Chances) -> Floats:
     """−d² log P between thresholds and coefficients (columns) and a unit's predictor (rows), per unit once."""
     from scipy import sparse
 
-    unit = np.arange(len(rows.y)) if rows.unit is None else rows.unit
     shape = (len(rows.times), rows.categories + 1)
-    upper = sparse.coo_matrix((-rows.weight * c.upper_density, (unit, rows.y + 1)), shape).toarray()
-    lower = sparse.coo_matrix((-rows.weight * c.lower_density, (unit, rows.y)), shape).toarray()
-    cells = sparse.coo_matrix((rows.weight * c.bend, (unit, rows.cell)), (len(rows.times), len(rows.patterns)))
+    upper = sparse.coo_matrix((-rows.weight * c.upper_density, (rows.unit, rows.y + 1)), shape).toarray()
+    lower = sparse.coo_matrix((-rows.weight * c.lower_density, (rows.unit, rows.y)), shape).toarray()
+    bends = (rows.weight * c.bend, (rows.unit, rows.cell))
+    cells = sparse.coo_matrix(bends, (len(rows.times), len(rows.patterns)))
     return np.concatenate([(upper + lower)[:, 1:-1], cells.tocsr() @ rows.patterns], axis=1)

@@ -64,10 +64,11 @@ def missingness(
     """Every table, from the ensemble's scores; from `edits` and from judges' rows as far as they are known."""
     dimensions = list(protocol.groups.dimensions)
     ended = None if edits is None else _ended(edits)
-    looked = None if judged is None else _looked(judged, ended)
+    looked = None if judged is None else _looked(judged, ended, dimensions)
     tests = tested(_reasons(scores, ended, looked, dimensions), protocol, level, seed)
     uneven = _uneven(tests)
-    marked = mark(scores, protocol.rubrics.outcomes)
+    counted = {"editor", "person", *dimensions, "axis", "requested", "score", "single", "flagged", "adjudicated"}
+    marked = mark(scores.select(name for name in scores.columns if name in counted), protocol.rubrics.outcomes)
     limits = bounds(marked, protocol, level)
     return Missingness(
         counts=_counts(scores, ended, looked, dimensions),
@@ -99,8 +100,9 @@ def _ended(edits: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _looked(judged: pl.DataFrame, ended: pl.DataFrame | None) -> pl.DataFrame:
+def _looked(judged: pl.DataFrame, ended: pl.DataFrame | None, dimensions: Sequence[str]) -> pl.DataFrame:
     """Judges' rows about pictures that are there; without `ended`, all."""
+    judged = judged.select("trial", "editor", "person", *dimensions, "judge", "score", "status")
     if ended is not None:
         there = ended.filter("answered").select("trial")
         judged = judged.join(there, on="trial", how="semi", maintain_order="left")
@@ -116,7 +118,7 @@ def _looked(judged: pl.DataFrame, ended: pl.DataFrame | None) -> pl.DataFrame:
         verdict_failed=~(is_ok | is_refused | is_unreadable),
         cannot_tell=is_ok & pl.col("score").is_null(),
         read=is_ok,
-    )
+    ).drop("score", "status")
 
 
 def _looks(looked: pl.DataFrame) -> pl.DataFrame:
@@ -160,7 +162,7 @@ def _reasons(
     scores: pl.DataFrame, ended: pl.DataFrame | None, looked: pl.DataFrame | None, dimensions: Sequence[str]
 ) -> pl.DataFrame:
     """Per reason, editor and person: `part` of `whole`."""
-    kept = scores.filter(~pl.col("requested"))
+    kept = scores.select("editor", "person", *dimensions, "requested", "score").filter(~pl.col("requested"))
     parts = [_part(kept, NO_SCORE, pl.col("score").is_null(), pl.lit(True), dimensions)]
     if ended is not None:
         decided = pl.col("answered") | pl.col("refused")
@@ -270,7 +272,7 @@ def unevenness(
     """
     dimensions = list(protocol.groups.dimensions)
     ended = None if edits is None else _ended(edits)
-    looked = None if judged is None else _looked(judged, ended)
+    looked = None if judged is None else _looked(judged, ended, dimensions)
     reasons = _reasons(scores, ended, looked, dimensions)
     parts = [_lying_apart(reasons, protocol, dimension, level, seed) for dimension in dimensions]
     return pl.concat(parts)

@@ -29,16 +29,29 @@ ROUNDS = 200
 FLAT = 1e-2  # information below which a direction has no estimate: its standard error would be above 10
 TOUCHED = 1e-4  # share of a direction that is flat
 NO_SPREAD = 1e-3  # a spread below this is 0
+BEYOND = 10  # steps in a row past a limit, after which a search does not come back
 MOST_REST = 3_000  # levels of the factors that are not eliminated: their block is dense
 MOST_ENTRIES = 40_000_000  # of the blocks that are eliminated, and between them and the rest
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Where a search starts: thresholds, coefficients, spreads.
+
+    `metric`: the inverse curvature there of the thresholds' steps, coefficients and spreads; None: not known.
+    """
+
+    at: Floats
+    metric: Floats | None = None
 
 
 @dataclass(frozen=True)
 class Fit:
     """What was found. `estimate` and `covariance` are of thresholds, then coefficients, then spreads.
 
-    `flat`: columns are directions (of thresholds and coefficients) that the data say nothing about. `values`: the
-    scores that occur, lowest first; threshold j lies between values j and j + 1. `why`: what went wrong, or "".
+    `metric`: as in a guess, good enough to search with, not to report. `flat`: columns are directions (of
+    thresholds and coefficients) that the data say nothing about. `values`: the scores that occur, lowest first;
+    threshold j lies between values j and j + 1. `why`: what went wrong, or "".
     """
 
     names: tuple[str, ...]
@@ -46,6 +59,7 @@ class Fit:
     values: tuple[int, ...] = ()
     estimate: Floats = field(default_factory=lambda: np.zeros(0))
     covariance: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    metric: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     flat: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     loglik: float | None = None
     parameters: int = 0
@@ -91,6 +105,24 @@ class Fit:
         length = float(direction @ direction)
         return bool(self.flat.size and length and ((direction @ self.flat) ** 2).sum() > TOUCHED * length)
 
+    def narrowed(self, names: Sequence[str]) -> Guess | None:
+        """Where these coefficients alone are fitted, the search starts: if −log L were a parabola, at its end.
+
+        None where the data say nothing of some coefficient here.
+        """
+        if self.loglik is None or self.flat.size:
+            return None
+        cuts, size = self.cuts, self.cuts + len(self.names)
+        place = {name: cuts + k for k, name in enumerate(self.names)}
+        stay = [*range(cuts), *(place[name] for name in names), *range(size, len(self.estimate))]
+        go = [place[name] for name in self.names if name not in set(names)]
+        at = np.concatenate([steps_of(self.estimate[:cuts]), self.estimate[cuts:]])
+        across = self.metric[np.ix_(stay, go)]
+        pull = np.linalg.solve(self.metric[np.ix_(go, go)], across.T).T
+        moved = at[stay] - pull @ at[go]
+        ends = [thresholds(moved[:cuts]), moved[cuts : cuts + len(names)], np.abs(moved[cuts + len(names) :])]
+        return Guess(np.concatenate(ends), self.metric[np.ix_(stay, stay)] - pull @ across.T)
+
 
 def fit(
     scores: ArrayLike,
@@ -101,14 +133,16 @@ def fit(
     *,
     rows: ArrayLike | None = None,
     errors: bool = True,
-    start: Floats | None = None,
+    start: Guess | None = None,
+    limits: Mapping[str, float] | None = None,
 ) -> Fit:
     """The model that makes the scores most likely.
 
     `design` has a column per name, without a constant (thresholds take its place), and a row per score; or, where
     `rows` is given, `design[rows[i]]` is the row of score i. `factors`: name -> the level of each score.
     `weights`: how often each row occurs. `errors=False`: standard errors as if spreads were known, a few
-    percent smaller, in a third of the time. `start`: a first guess of thresholds, coefficients and spreads.
+    percent smaller, in a third of the time. `start`: a first guess. `limits`: factor -> the spread beyond which
+    nobody wants to know more: a search that stays there ends, unsettled.
 
     >>> found = fit([1, 2, 1, 3, 2, 3, 1, 3], [[0]] * 4 + [[1]] * 4, ["x"])
     >>> [round(cut, 3) for cut in found.thresholds], round(found.coefficients["x"], 3)
@@ -117,22 +151,59 @@ def fit(
     'every score is the same'
     """
     given = {} if factors is None else dict(factors)
-    table = _table(scores, design, names, given, weights, rows)
-    matrix = np.asarray(design, float)
-    matrix = matrix.reshape(len(matrix), len(names))
-    blank = Fit(tuple(names), tuple(given), observations=round(float(table["weight"].sum())))
+    data = prepared(_table(scores, design, names, given, weights, rows), tuple(given))
+    return fit_to(data, design, names, errors=errors, start=start, limits=limits)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Scores in the order of a search, to which any design can be fitted. `rows` have none yet; None: `why` not.
+
+    `used`: the rows of a design that occur; `order`: of the factors in the search.
+    """
+
+    factors: tuple[str, ...]
+    values: tuple[int, ...]
+    observations: int
+    rows: Rows | None
+    order: tuple[int, ...]
+    used: Codes
+    why: str
+
+
+def prepared(table: pl.DataFrame, factors: tuple[str, ...]) -> Data:
+    """`table`: as `_table` makes it."""
     values = tuple(table["score"].unique().sort().to_list())
+    blank = Data(factors, values, round(float(table["weight"].sum())), None, (), np.unique(table["cell"]), "")
     if len(values) < 2:
-        return replace(blank, values=values, why="there is no score" if not values else "every score is the same")
-    used = np.unique(table["cell"].to_numpy())
-    kept, scale = _independent(matrix[used]), np.ones(len(names))
-    scale[kept] = np.maximum(matrix[used][:, kept].std(axis=0) * 2, 1e-12)
-    problem, order, why = arrange(table, (matrix / scale)[:, kept], tuple(given))
-    if problem is None:
-        return replace(blank, values=values, why=why)
-    first = None if start is None else _inward(start, kept, scale, order, len(values) - 1)
-    found = _search(Laplace(problem), problem, first)
-    return _outward(blank, values, found, problem, kept, scale, order, errors)
+        return replace(blank, why="there is no score" if not values else "every score is the same")
+    rows, order, why = arrange(table, np.zeros((int(blank.used.max()) + 1, 0)), factors)
+    return replace(blank, rows=rows, order=order, why=why)
+
+
+def fit_to(
+    data: Data,
+    design: ArrayLike,
+    names: Sequence[str],
+    *,
+    errors: bool = True,
+    start: Guess | None = None,
+    limits: Mapping[str, float] | None = None,
+) -> Fit:
+    """As `fit`, of scores that several designs are fitted to."""
+    blank = Fit(tuple(names), data.factors, data.values, observations=data.observations, why=data.why)
+    if data.rows is None:
+        return blank
+    matrix = np.asarray(design, float)
+    used = matrix.reshape(len(matrix), len(names))[data.used]
+    kept, scale = _independent(used), np.ones(len(names))
+    scale[kept] = np.maximum(used[:, kept].std(axis=0) * 2, 1e-12)
+    problem = replace(data.rows, patterns=(used / scale)[:, kept])
+    first = None if start is None else _inward(start, kept, scale, data.order, blank.cuts)
+    widest = np.array([(limits or {}).get(data.factors[k], np.inf) for k in data.order])
+    found = _search(Laplace(problem), problem, first, widest)
+    aliased = _aliased(used, kept, blank.cuts)
+    return _outward(blank, found, problem, kept, scale, data.order, aliased, errors)
 
 
 # From arrays to rows and units
@@ -148,29 +219,46 @@ def _table(
 ) -> pl.DataFrame:
     """One row per score: score, cell (its row of the design), weight and the codes of its levels."""
     y, matrix = np.asarray(scores), np.asarray(design, float)
-    cell = np.arange(len(y)) if rows is None else np.asarray(rows)
+    if matrix.size != len(names) * len(matrix) or (rows is None and len(matrix) != len(y)):
+        raise InputError(_UNEVEN, "Give every score its design, levels and weight.")
+    if not np.isfinite(matrix).all():
+        raise InputError(_MISSING, "Leave out rows that lack a value.")
+    return _coded(y, _cells(matrix, len(y), len(names)) if rows is None else rows, factors, weights)
+
+
+_UNEVEN = "The model's columns differ in length."
+_MISSING = "The design or the weights have missing values."
+
+
+def _cells(matrix: Floats, rows: int, columns: int) -> Codes:
+    """Of each row the first one with the same design."""
+    if not columns:
+        return np.zeros(rows, np.int64)
+    _, cell = np.unique(matrix, axis=0, return_inverse=True)
+    first = np.full(int(cell.max(initial=-1)) + 1, -1)
+    first[cell[::-1]] = np.arange(rows)[::-1]
+    return first[cell]
+
+
+def data_of(
+    scores: ArrayLike, rows: ArrayLike, factors: Mapping[str, ArrayLike], weights: ArrayLike | None = None
+) -> Data:
+    """Everything but the design, of which `rows` says which row each score has. Arguments as in `fit`."""
+    return prepared(_coded(scores, rows, factors, weights), tuple(factors))
+
+
+def _coded(
+    scores: ArrayLike, cell: ArrayLike, factors: Mapping[str, ArrayLike], weights: ArrayLike | None
+) -> pl.DataFrame:
+    y, at = np.asarray(scores, np.int64), np.asarray(cell, np.int64)
     weight = np.ones(len(y)) if weights is None else np.asarray(weights, float)
-    lengths = {len(y), len(cell), len(weight), *(len(np.asarray(codes)) for codes in factors.values())}
-    if len(lengths) > 1 or matrix.size != len(names) * len(matrix) or (rows is None and len(matrix) != len(y)):
-        raise InputError(
-            "The model's columns differ in length.", "Give every score its design, levels and weight."
-        )
-    if not np.isfinite(matrix).all() or not np.isfinite(weight).all() or (weight < 0).any():
-        raise InputError("The design or the weights have missing values.", "Leave out rows that lack a value.")
-    if rows is None and len(names):
-        _, cell = np.unique(matrix, axis=0, return_inverse=True)
-        first = np.full(int(cell.max(initial=-1)) + 1, -1)
-        first[cell[::-1]] = np.arange(len(y))[::-1]
-        cell = first[cell]
-    elif rows is None:
-        cell = np.zeros(len(y), np.int64)
-    codes = {
-        f"factor {k}": np.unique(np.asarray(level), return_inverse=True)[1]
-        for k, level in enumerate(factors.values())
-    }
-    frame = pl.DataFrame(
-        {"score": np.asarray(y, np.int64), "cell": np.asarray(cell, np.int64), "weight": weight, **codes}
-    )
+    if len({len(y), len(at), len(weight), *(len(np.asarray(codes)) for codes in factors.values())}) > 1:
+        raise InputError(_UNEVEN, "Give every score its design, levels and weight.")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise InputError(_MISSING, "Leave out rows that lack a value.")
+    levels = [np.unique(np.asarray(level), return_inverse=True)[1] for level in factors.values()]
+    codes = {f"factor {k}": level for k, level in enumerate(levels)}
+    frame = pl.DataFrame({"score": y, "cell": at, "weight": weight, **codes})
     return frame.filter(pl.col("weight") > 0)
 
 
@@ -186,6 +274,21 @@ def _independent(matrix: Floats) -> Codes:
             kept.append(k)
             basis = np.column_stack([basis, left / size])
     return np.array(kept, np.int64)
+
+
+def _aliased(matrix: Floats, kept: Codes, cuts: int) -> Floats:
+    """For every column that is left out: the direction of thresholds and coefficients along which nothing changes.
+
+    It is a constant plus a sum of others, so that what it does cannot be told from what they do.
+    """
+    left = np.setdiff1d(np.arange(matrix.shape[1]), kept)
+    earlier = np.column_stack([np.ones(len(matrix)), matrix[:, kept]])
+    parts = np.linalg.lstsq(earlier, matrix[:, left], rcond=None)[0]
+    parts[np.abs(parts) < 1e-8] = 0.0
+    found = np.zeros((cuts + matrix.shape[1], len(left)))
+    found[:cuts], found[cuts + kept] = parts[0], -parts[1:]
+    found[cuts + left, np.arange(len(left))] = 1.0
+    return found
 
 
 def arrange(
@@ -220,6 +323,7 @@ def arrange(
         local,
         levels[len(near) :],
         tuple(sizes[code] for code in far),
+        inner is not None,
         patterns[used],
     )
     return found, tuple(codes.index(code) for code in [*near, *far, *([inner] if inner else [])]), ""
@@ -265,12 +369,16 @@ def _is_nested(frame: pl.DataFrame, inner: str, codes: Sequence[str]) -> bool:
     return bool(frame.group_by(inner).agg(others).drop(inner).max().row(0) == (1,) * len(others))
 
 
-_Made = tuple[Codes, Codes, Floats, Codes | None, Floats, tuple[Codes, ...]]
+_Made = tuple[Codes, Codes, Floats, Codes, Floats, tuple[Codes, ...]]
 
 
 def _plain(frame: pl.DataFrame, units: Sequence[str]) -> _Made:
-    levels = tuple(_array(frame, name) for name in units)
-    return _array(frame, "y"), _array(frame, "cell"), np.ones(frame.height), None, _floats(frame, "weight"), levels
+    """Rows of the same levels are one unit."""
+    rows = frame.with_columns(unit=pl.struct(units).rank("dense") - 1 if units else pl.lit(0))
+    alike = rows.unique("unit").sort("unit")
+    levels = tuple(_array(alike, name) for name in units)
+    unit, weight = _array(rows, "unit"), _floats(rows, "weight")
+    return _array(rows, "y"), _array(rows, "cell"), weight, unit, np.ones(alike.height), levels
 
 
 def _nested(frame: pl.DataFrame, inner: str, units: Sequence[str]) -> _Made:
@@ -310,10 +418,12 @@ def _floats(frame: pl.DataFrame, name: str) -> Floats:
 
 @dataclass(frozen=True)
 class Search:
-    """Where it ended: parameters, −log L, whether it settled, gradients that it took."""
+    """Where it ended: parameters, −log L, the inverse curvature as far as it was learnt, whether it settled,
+    gradients that it took."""
 
     at: Floats
     loss: float
+    inverse: Floats
     settled: bool
     evaluations: int
 
@@ -326,14 +436,14 @@ def _begin(rows: Rows) -> Floats:
     return np.concatenate([steps_of(theta), np.zeros(rows.patterns.shape[1]), np.full(rows.factors, START)])
 
 
-def _search(laplace: Laplace, rows: Rows, start: Floats | None) -> Search:
-    at = _begin(rows) if start is None else start
-    metric, taken = _metric(laplace, rows, at)
-    found = descend(laplace, at, metric)
+def _search(laplace: Laplace, rows: Rows, start: Guess | None, widest: Floats) -> Search:
+    at = _begin(rows) if start is None else start.at
+    metric, taken = (start.metric, 0) if start and start.metric is not None else _metric(laplace, at)
+    found = descend(laplace, at, metric, widest)
     return replace(found, evaluations=found.evaluations + taken)
 
 
-def _metric(laplace: Laplace, rows: Rows, at: Floats) -> tuple[Floats, int]:
+def _metric(laplace: Laplace, at: Floats) -> tuple[Floats, int]:
     """A first guess of the inverse curvature: the information of the fixed part, and differences for spreads."""
     fixed = laplace.information(at)
     size, taken = len(fixed), 0
@@ -348,19 +458,30 @@ def _metric(laplace: Laplace, rows: Rows, at: Floats) -> tuple[Floats, int]:
             column = (laplace.value_and_slope(moved)[1] - here) / NUDGE
             whole[:, k], whole[k, :] = column, column
             taken += 1
-    roots, axes = np.linalg.eigh((whole + whole.T) / 2)
-    return (axes / np.maximum(np.abs(roots), 1e-3)) @ axes.T, taken
+    return _inverted(whole), taken
 
 
-def descend(laplace: Laplace, at: Floats, inverse: Floats) -> Search:
-    """Quasi-Newton steps (BFGS), halved until they gain, until the next one would gain nothing."""
+def _inverted(curvature: Floats) -> Floats:
+    """The inverse, every direction of which goes down: what is flat or bent the wrong way is bent a little."""
+    roots, axes = np.linalg.eigh((curvature + curvature.T) / 2)
+    return np.asarray((axes / np.maximum(np.abs(roots), 1e-3)) @ axes.T, np.float64)
+
+
+def descend(laplace: Laplace, at: Floats, inverse: Floats, widest: Floats) -> Search:
+    """Quasi-Newton steps (BFGS), halved until they gain, until the next one would gain nothing.
+
+    `widest`: per spread, the last parameters, how wide it may stay before the search is given up.
+    """
     loss, slope = laplace.value_and_slope(at)
-    taken = 1
+    taken, beyond = 1, 0
     for _ in range(ROUNDS):
         step = -inverse @ slope
         gain = -float(slope @ step)
         if gain < ENOUGH:
-            return Search(at, loss, True, taken)
+            return Search(at, loss, inverse, True, taken)
+        beyond = beyond + 1 if (np.abs(at[len(at) - len(widest) :]) > widest).any() else 0
+        if beyond == BEYOND:
+            return Search(at, loss, inverse, False, taken)
         share = min(1.0, 5.0 / float(np.abs(step).max()))
         while True:
             new, turned = laplace.value_and_slope(at + share * step)
@@ -369,11 +490,11 @@ def descend(laplace: Laplace, at: Floats, inverse: Floats) -> Search:
                 break
             share /= 2
         if new > loss:
-            return Search(at, loss, gain < 1e-5, taken)
+            return Search(at, loss, inverse, gain < 1e-5, taken)
         moved, change = share * step, turned - slope
         inverse = updated(inverse, moved, change)
         at, loss, slope = at + moved, new, turned
-    return Search(at, loss, False, taken)
+    return Search(at, loss, inverse, False, taken)
 
 
 def updated(inverse: Floats, moved: Floats, change: Floats) -> Floats:
@@ -390,46 +511,57 @@ def updated(inverse: Floats, moved: Floats, change: Floats) -> Floats:
 # From the search's parameters to the caller's
 
 
-def _inward(start: Floats, kept: Codes, scale: Floats, order: Sequence[int], cuts: int) -> Floats:
+def _inward(start: Guess, kept: Codes, scale: Floats, order: Sequence[int], cuts: int) -> Guess:
     columns = len(scale)
-    beta, spreads = start[cuts : cuts + columns] * scale, start[cuts + columns :]
-    return np.concatenate([steps_of(start[:cuts]), beta[kept], np.maximum(spreads[list(order)], 0.05)])
+    beta, spreads = start.at[cuts : cuts + columns] * scale, start.at[cuts + columns :]
+    at = np.concatenate([steps_of(start.at[:cuts]), beta[kept], np.maximum(spreads[list(order)], 0.05)])
+    if start.metric is None:
+        return Guess(at)
+    places, units = _places(cuts, kept, scale, order)
+    return Guess(at, start.metric[np.ix_(places, places)] / np.outer(units, units))
+
+
+def _places(cuts: int, kept: Codes, scale: Floats, order: Sequence[int]) -> tuple[Codes, Floats]:
+    """Of each of the search's parameters its place among the caller's, and what one of it is there."""
+    places = np.concatenate([np.arange(cuts), cuts + kept, cuts + len(scale) + np.array(order, np.int64)])
+    return places, np.concatenate([np.ones(cuts), 1 / scale[kept], np.ones(len(order))])
 
 
 def _outward(
     blank: Fit,
-    values: tuple[int, ...],
     found: Search,
     rows: Rows,
     kept: Codes,
     scale: Floats,
     order: Sequence[int],
+    aliased: Floats,
     errors: bool,
 ) -> Fit:
-    cuts, columns = len(values) - 1, len(scale)
+    cuts, columns = blank.cuts, len(scale)
     inner = cuts + len(kept)
-    places = np.concatenate([np.arange(cuts), cuts + kept, cuts + columns + np.array(order, np.int64)])
+    places, units = _places(cuts, kept, scale, order)
     estimate = np.zeros(cuts + columns + len(order))
     spreads = np.abs(found.at[inner:])
-    units = np.concatenate([np.ones(cuts), 1 / scale[kept], np.ones(len(order))])
     theta = thresholds(found.at[:cuts])
     estimate[places] = units * np.concatenate(
         [theta, found.at[cuts:inner], np.where(spreads < NO_SPREAD, 0, spreads)]
     )
-    covariance, flat = _spreading(found, rows, theta, errors)
-    whole = np.zeros((len(estimate), len(estimate)))
-    whole[np.ix_(places, places)] = covariance * np.outer(units, units)
-    missing = np.setdiff1d(np.arange(columns), kept)
-    lost = np.zeros((cuts + columns, flat.shape[1] + len(missing)))
+    covariance, flat, inverse = _spreading(found, rows, theta, errors)
+    whole, metric = np.zeros((2, len(estimate), len(estimate)))
+    turns = units.copy()
+    turns[inner:] *= np.where(found.at[inner:] < 0, -1, 1)  # a spread is told without its sign
+    whole[np.ix_(places, places)] = covariance * np.outer(turns, turns)
+    metric[np.ix_(places, places)] = inverse * np.outer(turns, turns)
+    lost = np.zeros((cuts + columns, flat.shape[1]))
     # A coefficient in units of its column: a flat direction stays one, whatever the unit.
-    lost[places[:inner], : flat.shape[1]] = flat * units[:inner, None]
-    lost[cuts + missing, flat.shape[1] + np.arange(len(missing))] = 1.0
+    lost[places[:inner]] = flat * units[:inner, None]
+    lost = np.column_stack([lost, aliased])
     sizes = np.linalg.norm(lost, axis=0)
     fitted = replace(
         blank,
-        values=values,
         estimate=estimate,
         covariance=whole,
+        metric=metric,
         flat=np.linalg.qr(lost / sizes)[0] if len(sizes) else lost,
         loglik=-found.loss,
         parameters=cuts + len(kept) + len(order),
@@ -447,13 +579,15 @@ def _why(fitted: Fit, settled: bool) -> str:
     return "; ".join(reasons)
 
 
-def _spreading(found: Search, rows: Rows, theta: Floats, errors: bool) -> tuple[Floats, Floats]:
-    """The covariance of thresholds, coefficients and spreads, and the directions that are flat."""
+def _spreading(found: Search, rows: Rows, theta: Floats, errors: bool) -> tuple[Floats, Floats, Floats]:
+    """The covariance of thresholds, coefficients and spreads, the directions that are flat, and the search's own
+    inverse curvature."""
     cuts, size = len(theta), len(found.at) - rows.factors
     laplace = Laplace(rows)
-    curvature = np.zeros((len(found.at), len(found.at)))
+    curvature, inverse = np.zeros((len(found.at), len(found.at))), found.inverse
     if errors:
         curvature = _curvature(laplace, found.at)
+        inverse = _inverted(curvature)
     else:
         curvature[:size, :size] = laplace.information(found.at)
     back = np.eye(len(found.at))
@@ -467,7 +601,7 @@ def _spreading(found: Search, rows: Rows, theta: Floats, errors: bool) -> tuple[
     firm = roots >= FLAT
     covariance = np.zeros_like(curvature)
     covariance[np.ix_(kept, kept)] = (axes[:, firm] / roots[firm]) @ axes[:, firm].T
-    return covariance, flat
+    return covariance, flat, inverse
 
 
 def _curvature(laplace: Laplace, at: Floats) -> Floats:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -28,7 +29,7 @@ from stillme.analysis.cumulative import Codes, Floats
 from stillme.analysis.drift import CASE, changes
 from stillme.analysis.formula import Formula, Term, formula
 from stillme.analysis.intervals import LEVEL
-from stillme.analysis.mixed import START, Fit, fit
+from stillme.analysis.mixed import START, Data, Fit, Guess, data_of, fit_to
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Outcome
 
@@ -140,17 +141,21 @@ class Setting:
         others = {name: codes for name, codes in self.factors.items() if name != self.finest}
         return replace(self, factors=others, weights=1.0 / np.bincount(self.edits)[self.edits])
 
-    def fit(self, chosen: Formula, *, errors: bool = False, start: Floats | None = None) -> Fit:
-        return fit(
-            self.scores,
-            chosen.matrix(self.cells),
-            chosen.names,
-            self.factors,
-            self.weights,
-            rows=self.rows,
-            errors=errors,
-            start=start,
-        )
+    def fit(
+        self,
+        chosen: Formula,
+        *,
+        errors: bool = False,
+        start: Guess | None = None,
+        limits: Mapping[str, float] | None = None,
+    ) -> Fit:
+        design = chosen.matrix(self.cells)
+        return fit_to(self.data, design, chosen.names, errors=errors, start=start, limits=limits)
+
+    @cached_property
+    def data(self) -> Data:
+        """What every formula is fitted to."""
+        return data_of(self.scores, self.rows, self.factors, self.weights)
 
     @property
     def additive(self) -> Setting:
@@ -159,7 +164,7 @@ class Setting:
             self, formula=Formula(self.formula.levels, tuple(t for t in self.formula.terms if len(t) == 1))
         )
 
-    def split(self, at_least: int, start: Floats | None = None) -> Fit:
+    def split(self, at_least: int, start: Guess | None = None) -> Fit:
         """The binary model of scores at or above a cut."""
         high = replace(self, scores=(self.scores >= at_least).astype(np.int64))
         return high.fit(self.formula, start=start)
@@ -224,8 +229,8 @@ def _same(code: Codes, other: Codes, levels: int) -> bool:
 
 
 def _usable(scores: pl.DataFrame, axis: str) -> pl.DataFrame:
-    kept = scores.filter((pl.col("axis") == axis) & pl.col("score").is_not_null())
-    return kept.filter(~pl.col("requested")) if "requested" in kept.columns else kept
+    wanted = (pl.col("axis") == axis) & pl.col("score").is_not_null()
+    return scores.filter(wanted & ~pl.col("requested") if "requested" in scores.columns else wanted)
 
 
 # The model of an audit
@@ -284,11 +289,11 @@ def _of(full: Fit, found: Setting, every: int) -> Fit:
 def _fit_audit(found: Setting) -> tuple[Setting, Fit]:
     """The full model. Where readers nearly always agree, an edit's own intercept swallows everything: it grows
     without bound, and persons seem not to differ. Then all scores of an edit are taken as one."""
-    first = found.fit(found.formula)
+    first = found.fit(found.formula, limits={found.finest: WIDEST_EDIT} if found.finest else None)
     if first.spreads.get(found.finest or "", 0.0) > WIDEST_EDIT:
-        return found.by_edit, found.by_edit.fit(found.formula, errors=True)
-    start = None if first.loglik is None or first.flat.size else first.estimate
-    return found, found.fit(found.formula, errors=True, start=start)
+        together = found.by_edit
+        return together, together.fit(found.formula, errors=True)
+    return found, found.fit(found.formula, errors=True, start=first.narrowed(found.formula.names))
 
 
 def _audit_setting(frame: pl.DataFrame, protocol: Protocol, reader: str) -> Setting:
@@ -372,7 +377,7 @@ def _test(found: Setting, full: Fit, term: Term) -> dict[str, object]:
     apart = [pair for pair in found.formula.terms if set(pair) & set(_FIXED) and set(term) < set(pair)]
     if apart:
         whole = found.formula.without(*apart[0])
-        return ratio_test(found, found.fit(whole, start=_shortened(full, whole)), smaller)
+        return ratio_test(found, found.fit(whole, start=full.narrowed(whole.names)), smaller)
     return ratio_test(found, full, smaller)
 
 
@@ -380,36 +385,26 @@ def ratio_test(found: Setting, full: Fit, smaller: Formula) -> dict[str, object]
     """Twice the gain in log-likelihood over the smaller model, and the chance of as much if that one is true."""
     if full.loglik is None:
         return {"chi2": None, "df": None, "p": None, "why": full.why}
-    left = found.fit(smaller, start=_shortened(full, smaller))
-    if left.loglik is None or not (left.converged and full.converged):
+    left = found.fit(smaller, start=full.narrowed(smaller.names)) if full.converged else None
+    if left is None or left.loglik is None or not left.converged:
         return {"chi2": None, "df": None, "p": None, "why": "the search did not settle"}
     chi2, df = max(2 * (full.loglik - left.loglik), 0.0), full.parameters - left.parameters
     return {"chi2": chi2, "df": df, "p": float(special.chdtrc(df, chi2)) if df > 0 else None, "why": None}
 
 
-def _shortened(full: Fit, smaller: Formula) -> Floats | None:
-    """Where the search of the smaller model starts: the full one's estimates, unless some of them are none."""
-    if full.flat.size:
-        return None
-    at = {name: k for k, name in enumerate(full.names)}
-    kept = [full.cuts + at[name] for name in smaller.names]
-    after = np.arange(full.cuts + len(full.names), len(full.estimate))
-    return full.estimate[np.concatenate([np.arange(full.cuts), np.array(kept, np.int64), after]).astype(np.int64)]
-
-
-def _with_factors(full: Fit, factors: Iterable[str]) -> Floats | None:
+def _with_factors(full: Fit, factors: Iterable[str]) -> Guess | None:
     """The full one's estimates where other random intercepts are fitted; those that it lacks start as usual."""
     if full.flat.size or full.loglik is None:
         return None
     spreads = [full.spreads.get(name, START) for name in factors]
-    return np.concatenate([full.estimate[: full.cuts + len(full.names)], spreads])
+    return Guess(np.concatenate([full.estimate[: full.cuts + len(full.names)], spreads]))
 
 
-def _at_cut(ordinal: Fit, place: int) -> Floats | None:
+def _at_cut(ordinal: Fit, place: int) -> Guess | None:
     """The ordinal model's estimates for the binary one at a cut: where odds are proportional they are the same."""
     if ordinal.flat.size or ordinal.loglik is None:
         return None
-    return np.concatenate([ordinal.estimate[place : place + 1], ordinal.estimate[ordinal.cuts :]])
+    return Guess(np.concatenate([ordinal.estimate[place : place + 1], ordinal.estimate[ordinal.cuts :]]))
 
 
 def _difference(chosen: Formula, one: Mapping[str, str], other: Mapping[str, str]) -> Floats:
@@ -467,7 +462,7 @@ def _splits(axis: str, found: Setting, full: Fit, protocol: Protocol) -> Iterato
     groups = simple.formula.levels.get(main, ())
     if full.loglik is None or len(groups) < 2:
         return
-    ordinal = simple.fit(simple.formula, start=_shortened(full, simple.formula))
+    ordinal = simple.fit(simple.formula, start=full.narrowed(simple.formula.names))
     for place, cut in enumerate(full.values[1:]):
         few = min(int((found.scores >= cut).sum()), int((found.scores < cut).sum())) < FEWEST_IN_SPLIT
         split = None if few else simple.split(cut, _at_cut(ordinal, place))

@@ -13,9 +13,10 @@ def mark(scores: pl.DataFrame, outcomes: Mapping[str, Outcome]) -> pl.DataFrame:
     """One row per trial and outcome with `hit`: true, false, or null where no score exists.
 
     `scores` has one row per trial and axis, with `score` (null when missing) and `requested` (the prompt itself
-    asks for a change on this axis). Requested changes are left out: they are not drift.
+    asks for a change on this axis). Requested changes are left out: they are not drift. So are columns that say
+    more of a score than an outcome needs: there are several outcomes of each, and a large audit fills the memory.
     """
-    kept = scores.filter(~pl.col("requested"))
+    kept = scores.drop(_MORE, strict=False).filter(~pl.col("requested"))
     parts = [
         kept.filter(pl.col("axis") == outcome.axis).with_columns(
             pl.lit(name).alias("outcome"), happened(outcome).alias("hit")
@@ -23,6 +24,12 @@ def mark(scores: pl.DataFrame, outcomes: Mapping[str, Outcome]) -> pl.DataFrame:
         for name, outcome in outcomes.items()
     ]
     return pl.concat(parts) if parts else kept.with_columns(outcome=pl.lit(""), hit=pl.lit(False)).clear()
+
+
+_MORE = (
+    *("edit", "source", "source_id", "seed", "neutral"),
+    *("judges", "mean", "spread", "standing", "open", "contested"),
+)
 
 
 def happened(outcome: Outcome) -> pl.Expr:

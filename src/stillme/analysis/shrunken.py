@@ -67,7 +67,8 @@ def _cells(marked: pl.DataFrame, dimension: str) -> pl.DataFrame:
     """Counts of each cell, of its persons, and of the other groups under the same prompt."""
     keys = ["outcome", "editor", "prompt", dimension]
     people = (
-        marked.drop_nulls(dimension)
+        marked.select(*keys, "person", "hit")
+        .drop_nulls(dimension)
         .group_by(*keys, "person", maintain_order=True)
         .agg(
             pl.len().cast(pl.Int64).alias("asked"),

@@ -13,6 +13,7 @@ from itertools import permutations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from stillme.analysis.lint import Finding, Linted, Ran, found, is_percent, lint_table, percentages, some
 from stillme.analysis.printed import Table
@@ -79,11 +80,14 @@ def _quantity(table: Table, whole: Table, key: str) -> str | None:
 
 
 def _among(table: Table, whole: Table, key: str, column: str) -> bool:
-    for name in table.numeric:
-        values, total = table.numbers(name), whole.numbers(column)[_place(whole, key, name)]
-        if not np.nanmin(values) <= total <= np.nanmax(values):
-            return False
-    return True
+    """Whether every column's total lies among its numbers."""
+    totals = whole.numbers(column)
+    return all(_spans(table.numbers(name), totals[_place(whole, key, name)]) for name in table.numeric)
+
+
+def _spans(values: NDArray[np.float64], total: float) -> bool:
+    known = values[~np.isnan(values)]
+    return len(known) > 0 and bool(known.min() <= total <= known.max())
 
 
 def _place(whole: Table, key: str, name: str) -> int:

@@ -48,7 +48,14 @@ def combine(scores: pl.DataFrame, rounding: Rounding, adjudicated: pl.DataFrame 
     `adjudicated` has trial, axis, decided (null: it cannot be told) and contested (people decided differently);
     see `decisions`.
     """
-    agreed = _agreed(scores, rounding)
+    return rounded_by(together(scores), rounding, adjudicated)
+
+
+def rounded_by(
+    gathered: pl.DataFrame, rounding: Rounding, adjudicated: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """As `combine`, from what `together` makes of the scores, which is the same however halves are rounded."""
+    agreed = _agreed(gathered, rounding)
     if adjudicated is None:
         adjudicated = pl.DataFrame(schema={"trial": pl.String, "axis": pl.String, **_DECISION})
     people = adjudicated.select("trial", "axis", *_DECISION).with_columns(adjudicated=pl.lit(True))
@@ -106,11 +113,11 @@ def decisions(adjudications: Iterable[Adjudication]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _agreed(scores: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
-    """What the judges come to among themselves."""
-    ranked = scores.sort("trial", "axis", "rank")
+def together(scores: pl.DataFrame) -> pl.DataFrame:
+    """One row per trial and axis: how many judges answered, and what."""
+    ranked = scores.select("trial", "axis", "neutral", "rank", "score").sort("trial", "axis", "rank")
     answered = pl.col("score").drop_nulls()
-    grouped = ranked.group_by("trial", "axis", maintain_order=True).agg(
+    return ranked.group_by("trial", "axis", maintain_order=True).agg(
         pl.col("neutral").first(),
         answered.len().cast(pl.Int64).alias("judges"),
         answered.mean().alias("mean"),
@@ -118,9 +125,13 @@ def _agreed(scores: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
         (answered.max() - answered.min()).alias("spread"),
         answered.first().alias("leading"),
     )
+
+
+def _agreed(gathered: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
+    """What the judges come to among themselves."""
     flagged = pl.col("spread").fill_null(0) > REVIEW_ABOVE
     score = pl.when(flagged & (pl.col("judges") == 2)).then("leading").otherwise(rounded(rounding))
-    return grouped.with_columns(
+    return gathered.with_columns(
         flagged.alias("flagged"), (pl.col("judges") == 1).alias("single"), score.cast(pl.Int64).alias("score")
     ).drop("leading", "median")
 

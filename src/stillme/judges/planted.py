@@ -79,7 +79,7 @@ class Planted:
         self.protocol = protocol
 
     def judge(self, request: JudgeRequest) -> JudgeReply:
-        chance = random.Random(int(digest("reading", draw=self.settings.draw, request=request.key)[:16], 16))
+        chance = random.Random(int(digest("reading", draw=self.settings.draw, request=request.key)[:16], 16))  # noqa: S311 (a draw, not a secret)
         cost = self.settings.price_usd
         mishap = chance.random()
         if mishap < self.settings.refused:

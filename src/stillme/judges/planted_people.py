@@ -17,7 +17,7 @@ MIDDLE = 3
 
 
 def judge(draw: int, request: JudgeRequest) -> JudgeReply:
-    chance = random.Random(int(digest("people", draw=draw, request=request.key)[:16], 16))
+    chance = random.Random(int(digest("people", draw=draw, request=request.key)[:16], 16))  # noqa: S311 (a draw, not a secret)
     people = tuple(_seen(request, chance))
     if not people:
         return JudgeReply(Status.REJECTED, detail="a simulated judge needs an edit with planted truth")

@@ -50,7 +50,8 @@ def _judges(audit: Audit, judged: pl.DataFrame) -> Iterator[Tabled]:
     groups = list(audit.protocol.groups.dimensions)
     reference = audit.protocol.groups.reference_group[audit.dimension]
     strata = [name for name in groups if name != audit.dimension]
-    pairs = judge_pairs(judged.filter(~pl.col("requested")), "person", *groups)
+    about = ("trial", "axis", "rank", "judge", "score", "requested", "person", *groups)
+    pairs = judge_pairs(judged.select(about).filter(~pl.col("requested")), "person", *groups)
     differ = functioning(pairs, audit.dimension, reference, strata, [*PAIR, "axis"], seed=audit.seed)
     title = f"Does one judge differ from another otherwise for some groups of perceived {audit.dimension}?"
     yield Tabled("judge_functioning", JUDGES, title, differ, plain(differ, audit.labels))

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import json
 import os
+import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+import stillme
 from stillme import images
 from stillme import judge as judging
 from stillme.analysis.findings import Findings, analyse
 from stillme.analysis.judging import Judging, judge_findings
 from stillme.analysis.measured import Measured, measure_findings
 from stillme.analysis.outcomes import mark
+from stillme.aside import beside
 from stillme.backends import Prepared
 from stillme.config import BASELINE, JudgeRow, Row
 from stillme.design import Design
@@ -26,16 +29,20 @@ from stillme.errors import InputError, disk
 from stillme.further import depicted, further
 from stillme.judges import instrument
 from stillme.ledger import Run, frames
+from stillme.ledger.columns import COLUMNS, measured, perceived
 from stillme.ledger.state import mark_of
 from stillme.measures import ATTRIBUTES, FIGURES
 from stillme.records import DELTA_L, DIAGNOSE, MITIGATE, OTHER_HEAD, STEREOTYPE, Role, Status, Trial, canonical
+from stillme.report.blocks import guarded
 from stillme.report.build import Context, Example, Further, Party, build
 from stillme.report.context import Asked
 from stillme.tidy import Tidy, tidy
 
 THUMBNAIL = 224
+SEED = 0  # of permutations and resampling, as `stillme analyse` has it
 ERRORS: dict[str, Any] = {"dimension": pl.String, "group": pl.String, "faces": pl.Int64, "read": pl.Int64}
 ERRORS |= dict.fromkeys(("age_mae", "age_bias", "gender_error"), pl.Float64)
+COMPUTING = ("polars", "numpy", "scipy", "jinja2", "matplotlib", "pillow", "opencv-python-headless")
 
 
 def write(run: Run, design: Design, path: Path) -> None:
@@ -47,15 +54,12 @@ def write(run: Run, design: Design, path: Path) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """The file whole, or as it was."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("wb") as file:
+    with beside(path) as part:
+        with part.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+        part.replace(path)
 
 
 def findings_and_context(
@@ -122,7 +126,8 @@ def repeats(run: Run, design: Design, found: Tidy) -> pl.DataFrame:
         [(look.key, look.trial.edit, look.judge) for look in some]
         for some in (judging.looks(run, design), judging.repeated(run, design))
     )
-    return frames.repeats(run, protocol, frames.asked(protocol, found.edits), first, second)
+    edits = found.edits.filter(pl.col("edit").is_in([edit for _, edit, _ in second]))
+    return frames.repeats(run, protocol, frames.asked(protocol, edits), first, second)
 
 
 def planted_shifts(run: Run, design: Design, measured: pl.DataFrame) -> pl.DataFrame | None:
@@ -150,20 +155,17 @@ def planted_rates(design: Design, edits: pl.DataFrame) -> pl.DataFrame | None:
     if not expected:
         return None
     dimensions = list(design.config.protocol.groups.dimensions)
-
-    @cache
-    def rates(editor: str, prompt: str, *groups: str) -> Mapping[str, float]:
-        return expected[editor](prompt, dict(zip(dimensions, groups, strict=True)))
-
+    keys = ["editor", "prompt", *dimensions]
     rows = [
-        (trial, outcome, rate)
-        for trial, editor, *about in edits.select("trial", "editor", "prompt", *dimensions).iter_rows()
+        (editor, *about, outcome, rate)
+        for editor, *about in edits.select(keys).unique(maintain_order=True).iter_rows()
         if editor in expected
-        for outcome, rate in rates(editor, *about).items()
+        for outcome, rate in expected[editor](about[0], dict(zip(dimensions, about[1:], strict=True))).items()
     ]
-    return pl.DataFrame(
-        rows, schema={"trial": pl.String, "outcome": pl.String, "planted": pl.Float64}, orient="row"
-    )
+    schema: dict[str, Any] = dict.fromkeys((*keys, "outcome"), pl.String) | {"planted": pl.Float64}
+    told = pl.DataFrame(rows, schema=schema, orient="row")
+    found = edits.select("trial", *keys).join(told, on=keys, nulls_equal=True, maintain_order="left_right")
+    return found.select("trial", "outcome", "planted")
 
 
 # The report's context
@@ -186,7 +188,33 @@ def context(run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame)
         disclose=config.disclose,
         people=tuple(portrait.labels for portrait in design.portraits),
         asked=tuple(_asked(design)),
+        made_with=made_with(versions()),
     )
+
+
+def versions() -> dict[str, Any]:
+    """Of what computes numbers and draws here, and on what kind of machine."""
+    packages = {name: _version(name) for name in COMPUTING}
+    return {
+        "stillme": stillme.__version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "packages": packages,
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def made_with(found: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Versions as a reader sees them; what is not installed is not listed."""
+    own = {"stillme": found["stillme"], "Python": found["python"], **found["packages"]}
+    named = own | {"Platform": found.get("platform", "")}
+    return tuple((name, version) for name, version in named.items() if version)
 
 
 def _party(row: Row, prepared: Prepared[Any]) -> Party:
@@ -247,6 +275,9 @@ def _provenance(run: Run, design: Design) -> Iterator[tuple[str, str]]:
             yield f"{kind} {name}: settings", f"SHA-256 {value}"
     for row in design.config.audit.editors:
         yield f"Editor {row.id}: seed", str(row.seed)
+    yield "Seed of permutations and resampling", str(SEED)
+    for name, told in _circumstances(run).items():
+        yield f"Editor {name}: made with", told
     for name, (attempts, cost) in _took(run, design).items():
         yield f"Judge {name}: attempts", f"{attempts:,}, {cost:.2f} USD"
     yield "Cost", f"{run.spent_usd():.2f} USD"
@@ -255,14 +286,26 @@ def _provenance(run: Run, design: Design) -> Iterator[tuple[str, str]]:
     yield "First and last call", f"{first} to {last}" if first else "none yet"
 
 
+def _circumstances(run: Run) -> dict[str, str]:
+    """Editor -> libraries and device that its edits were made with, as they were noted then; several in turn."""
+    found: dict[str, list[str]] = {}
+    asked = "SELECT DISTINCT editor, content FROM making JOIN circumstances ON circumstances = hash "
+    for editor, content in run.query(f"{asked} JOIN trial USING (edit) ORDER BY editor, content"):
+        facts = json.loads(content).items()
+        told = ", ".join(f"{name} {value}" for name, value in facts if isinstance(value, str | int | float))
+        found.setdefault(editor, []).append(told)
+    return {editor: "; ".join(told) for editor, told in found.items()}
+
+
 def examples(run: Run, design: Design, edits: pl.DataFrame, scores: pl.DataFrame) -> Iterator[Example]:
     """For each outcome of the gallery: edits that show it, spread over editors and groups."""
     protocol = design.config.protocol
     wanted = protocol.manifest.tables.gallery
-    marked = mark(scores, {name: protocol.rubrics.outcomes[name] for name in wanted})
+    groups = list(protocol.groups.reference_group)
+    told = scores.select("trial", "editor", *groups, "axis", "requested", "score")
     for outcome, number in wanted.items():
-        hits = marked.filter((pl.col("outcome") == outcome) & pl.col("hit"))
-        for trial in _spread(hits, list(protocol.groups.reference_group), number):
+        hits = mark(told, {outcome: protocol.rubrics.outcomes[outcome]}).filter("hit")
+        for trial in _spread(hits, groups, number):
             yield _example(run, design, edits, scores, outcome, trial)
 
 
@@ -339,7 +382,7 @@ def write_frame(frame: pl.DataFrame, path: Path) -> Path:
     """As CSV or Parquet, by the file's ending."""
     buffer = io.BytesIO()
     if path.suffix == ".csv":
-        frame.write_csv(buffer)
+        guarded(frame).write_csv(buffer)
     else:
         frame.write_parquet(buffer)
     replace_file(path, buffer.getvalue())
@@ -358,12 +401,8 @@ def _columns_page(tables: Mapping[str, pl.DataFrame], design: Design) -> str:
 
 def described(design: Design) -> dict[str, str]:
     """Column -> what it is, of every exported table."""
-    known = dict(frames.COLUMNS)
-    known |= {d: f"the person's perceived {d}, as annotated" for d in design.config.protocol.groups.dimensions}
+    known = dict(COLUMNS)
+    known |= {d: perceived(d) for d in design.config.protocol.groups.dimensions}
     for kind, figures in FIGURES.items():
-        known |= {
-            **figures,
-            f"{kind}_status": "how the measurement ended",
-            f"{kind}_detail": "why it has no figures",
-        }
+        known |= {**figures, **measured(kind)}
     return known

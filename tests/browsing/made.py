@@ -25,6 +25,7 @@ def build_wall(folder: Path) -> Path:
     """240 trials. Judges write what breaks pages, people have decided some scores, a provider names our folder."""
     run = wall.build(folder, prompts=5, races=2, editors=("even", "erases"))
     hostile = json.dumps({"__proto__": HOSTILE, "other": HOSTILE, "where": f"{run.resolve()}/objects and {run}/x"})
+    (run / "ledger.backup").unlink()  # what is changed below is no damage
     with closing(sqlite3.connect(run / "ledger.sqlite")) as ledger, ledger:
         ledger.execute("DROP TRIGGER verdict_no_update")
         ledger.execute("UPDATE verdict SET observations = ?, evidence = ?", (hostile, HOSTILE))

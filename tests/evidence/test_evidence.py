@@ -15,10 +15,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stillme import config, pipeline
+from stillme import config, pipeline, publish
 from stillme.cli import main
 from stillme.errors import InputError
-from stillme.evidence import Verified, bundle, checking, ledger, manifest, packing, verify
+from stillme.evidence import Verified, bundle, checking, ledger, manifest, verify
+from stillme.ledger import backup
 from stillme.progress import Progress
 from tests.conftest import Write
 from tests.evidence.conftest import change, query, repacked, reseal, rewrite
@@ -29,8 +30,8 @@ def anew(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Verifi
     """What verify says of the bundle, and everything that it made anew on the way."""
     kept, derive = tmp_path_factory.mktemp("anew") / "made", checking._derive
 
-    def keep(run: Any, design: Any, found: Any, folder: Path, say: Any) -> None:
-        derive(run, design, found, folder, say)
+    def keep(run: Any, design: Any, found: Any, then: Any, folder: Path, say: Any) -> None:
+        derive(run, design, found, then, folder, say)
         shutil.copytree(folder, kept)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -42,7 +43,7 @@ def anew(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Verifi
 def same_ledger(anew: tuple[Verified, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """For bundles whose ledger is the real one: what it gives is known already."""
 
-    def take(run: Any, design: Any, found: Any, folder: Path, say: Any) -> None:
+    def take(run: Any, design: Any, found: Any, then: Any, folder: Path, say: Any) -> None:
         shutil.copytree(anew[1], folder, dirs_exist_ok=True)
 
     monkeypatch.setattr(checking, "_derive", take)
@@ -199,12 +200,37 @@ def test_files_that_are_not_as_packed_are_named_first(unpacked: Path) -> None:
     (unpacked / "versions.json").write_text("{}")
     with pytest.raises(InputError, match="cannot be read"):
         verify(unpacked)
-    versions = packing.versions() | {"stillme": "9.9"}
+    versions = publish.versions() | {"stillme": "9.9"}
     (unpacked / "versions.json").write_text(json.dumps(versions))
     found = verify(unpacked)
     assert [said.split(":")[0] for said in found.faults] == ["README.md", "READ.md", "versions.json"]
-    assert found.notes == (f"Made with stillme 9.9; verified with {packing.versions()['stillme']}.",)
+    assert found.notes == (f"Made with stillme 9.9; verified with {publish.versions()['stillme']}.",)
     assert "versions that made it" in found.words().splitlines()[-1]
+
+
+def test_a_bundle_verifies_elsewhere_too_and_says_with_what_it_was_made(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = publish.versions()
+    there = own | {"platform": "Plan9 mips", "packages": own["packages"] | {"numpy": "9.9", "pillow": ""}}
+    monkeypatch.setattr(publish, "versions", lambda: there)
+    found = verify(packed)
+    assert found.holds, found.words()
+    assert found.notes == (
+        f"Made with numpy {own['packages']['numpy']}; verified with 9.9.",
+        f"Made with pillow {own['packages']['pillow']}; verified with none.",
+        f"Made with Platform {own['platform']}; verified with Plan9 mips.",
+    )
+
+
+@pytest.mark.usefixtures("same_ledger")
+def test_a_version_that_is_printed_is_the_one_that_was_noted(unpacked: Path) -> None:
+    noted = publish.versions()["packages"]["numpy"]
+    page = (unpacked / "report.html").read_text(encoding="utf-8")
+    assert re.search(rf'<th scope="row"[^>]*>numpy</th><td[^>]*>{re.escape(noted)}</td>', page)
+    rewrite(unpacked / "report.html", lambda text: text.replace(f">{noted}<", ">1.0.0<", 1))
+    reseal(unpacked)
+    assert any("table made-with, row numpy, 1.0.0" in said for said in differing(verify(unpacked)))
 
 
 def test_a_truncated_bundle_is_a_sentence(
@@ -250,12 +276,12 @@ def test_no_secret_is_in_a_bundle(
 
 def test_a_copy_beside_a_writer_is_whole(finished: Path, tmp_path: Path) -> None:
     source = tmp_path / "ledger.sqlite"
-    ledger.copy(finished / "run/ledger.sqlite", source)
+    backup.copy(finished / "run/ledger.sqlite", source)
     with closing(sqlite3.connect(source, isolation_level=None)) as writer:
         writer.execute("PRAGMA journal_mode=WAL")
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("INSERT INTO audit VALUES (NULL, 'now', '{}')")
-        ledger.copy(source, tmp_path / "copy.sqlite")
+        backup.copy(source, tmp_path / "copy.sqlite")
         writer.execute("COMMIT")
     assert list(ledger.damage(tmp_path / "copy.sqlite")) == []
     with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as copy:

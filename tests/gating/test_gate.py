@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from stillme.gating.evidence import Calibrated, Evidence, Left, computed
 from stillme.gating.results import Gated, Result
 from stillme.gating.starting import policy as starting_policy
 from stillme.protocol import Protocol
+from tests.command import stillme
 from tests.conftest import dump_audit
 from tests.gating.runs import make_scores, policy
 
@@ -37,12 +40,7 @@ EVERY = (
 )
 
 
-def run(*words: object) -> int:
-    try:
-        main(["gate", *map(str, words)])
-    except SystemExit as left:
-        return int(left.code or 0)
-    return 0
+run = partial(stillme, "gate")
 
 
 def of(gated: Gated, **about: str | None) -> list[Result]:
@@ -208,7 +206,7 @@ def test_an_unfinished_run_closes_the_gate(tmp_path: Path) -> None:
 
 def test_gating_writes_nothing_into_the_run(gated_run: Path, tmp_path: Path) -> None:
     def rows() -> dict[str, int]:
-        with sqlite3.connect(f"file:{gated_run / 'ledger.sqlite'}?mode=ro", uri=True) as ledger:
+        with closing(sqlite3.connect(f"file:{gated_run / 'ledger.sqlite'}?mode=ro", uri=True)) as ledger:
             names = [name for (name,) in ledger.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             return {name: ledger.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}
 

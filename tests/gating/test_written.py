@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from stillme import config
 from stillme.cli import main
 from stillme.gating.policy import KINDS, read
 from stillme.protocol import Protocol
+from tests.conftest import dump_audit
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
@@ -62,3 +64,60 @@ def test_the_workflow_calibrates_audits_gates_and_uploads(
     uploaded = found["Upload the verdicts and the report"]["with"]["path"].split()
     assert all((tmp_path / name).is_file() for name in uploaded)
     assert found["Show what closes the gate in code scanning"]["with"]["sarif_file"] == "gate.sarif"
+
+
+NEWEST = {  # the first version of each that runs on Node 24, which is what runners have
+    "actions/checkout": 5,
+    "actions/setup-python": 6,
+    "actions/cache/restore": 5,
+    "actions/cache/save": 5,
+    "actions/upload-artifact": 6,
+    "github/codeql-action/upload-sarif": 4,
+}
+
+
+def test_actions_are_named_with_a_version_that_still_runs_and_conditions_with_files_that_are_written() -> None:
+    found = steps().values()
+    used = dict(step["uses"].split("@v") for step in found if "uses" in step)
+    assert {name: int(version) for name, version in used.items()} == NEWEST
+    assert all(("run" in step) != ("uses" in step) for step in found)
+    written = {"gate.md", "gate.xml", "gate.sarif", "runs/**"}
+    asked = [step["if"] for step in found if "if" in step]
+    assert {name for text in asked for name in re.findall(r"hashFiles\('([^']+)'\)", text)} == written
+    assert all(text.startswith("always() && ") for text in asked)
+    kept = [step["with"]["key"] for step in found if "actions/cache" in step.get("uses", "")]
+    assert len(kept) == 2 and len(set(kept)) == 1, "what is kept is what is looked for"
+
+
+def test_every_step_of_the_workflow_runs_in_the_shell_one_after_the_other(tmp_path: Path) -> None:
+    """In a repository that has an audit of its own, which is small; only pip is not the real one."""
+    tools, work = tmp_path / "tools", tmp_path / "work"
+    tools.mkdir()
+    work.mkdir()
+    shims = {
+        "stillme": f'exec "{sys.executable}" -m stillme "$@"',
+        "pip": 'echo "$@" > "$GITHUB_STEP_SUMMARY.pip"',
+    }
+    for name, line in shims.items():
+        (tools / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+        (tools / name).chmod(0o755)
+    one = {"id": "candidate", "kind": "planted", "settings": {"truth": "even"}}
+    asked = {"diagnose": {"prompts": ["O-01"]}}
+    dump_audit(work / "audit.yaml", run="runs/candidate", editors=[one], experiments=asked)
+    about = {"PATH": f"{tools}:/usr/bin:/bin", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    codes = {
+        name: subprocess.run(
+            ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],
+            cwd=work,
+            env={**os.environ, **about},
+            capture_output=True,
+        ).returncode
+        for name, step in steps().items()
+        if "run" in step
+    }
+    assert [name for name, code in codes.items() if code] == ["Gate"], "so few persons decide nothing"
+    assert codes["Gate"] == 5
+    assert (tmp_path / "summary.md.pip").read_text(encoding="utf-8").split() == ["install", "stillme"]
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("## release gate: closed")
+    uploaded = steps()["Upload the verdicts and the report"]["with"]["path"].split()
+    assert all((work / name).is_file() for name in uploaded)

@@ -135,7 +135,7 @@ def test_the_figure_shows_the_noise_floor_and_each_groups_numbers() -> None:
     html = section(build(found(), context()))
     figure = html.split('id="figure-lightness"')[1].split("</figure>")[0]
     assert f"95 of 100 sources by ≤ {floor['p95']:.2f} L*" in figure
-    assert figure.count('class="band"') == 1
+    assert figure.count('class="band"') == 2, "on the wide one and on the narrow one"
     for row in shifts.filter(dimension=BY).to_dicts():
         assert f">{signed(row['mean'])}</text>" in figure
         assert row["low"] is None or f">{span(row['low'], row['high'])}</text>" in figure

@@ -12,6 +12,7 @@ import pytest
 
 from stillme.report import build, plots
 from stillme.report.blocks import Block, Fold, Prose, Section
+from stillme.report.figures import Figure
 from stillme.report.numbers import points, signed
 from stillme.report.sections import alike, disparity, methods, published
 from stillme.report.sections.summary import Summary
@@ -127,6 +128,8 @@ def test_the_page_is_whole(html: str) -> None:
 def test_every_figure_has_words_and_numbers(sections: dict[str, Section]) -> None:
     drawn = [b for one in sections.values() for b in blocks(one.blocks) if isinstance(b, plots.Drawn)]
     assert {one.id for one in drawn} >= {"drawn-disparity", "drawn-groups", "drawn-bars", "drawn-components"}
+    plain = [b.id for one in sections.values() for b in blocks(one.blocks) if isinstance(b, Figure)]
+    assert "figure-refusals" not in plain and not any(id.startswith("figure-race-changed-by-race") for id in plain)
     for one in drawn:
         assert one.alternative and one.data.href.startswith("data:text/csv"), one.id
 

@@ -14,6 +14,7 @@ import pytest
 from stillme import design as designs
 from stillme import pipeline, reporting
 from stillme.analysing import whole
+from stillme.cli import main
 from stillme.errors import InputError
 from stillme.ledger import Run
 from stillme.progress import Progress
@@ -79,6 +80,20 @@ def test_a_part_alone_leaves_the_others_and_computes_nothing_twice(
     assert not (report / "tables/strange.txt").exists()
     assert ((report / "figures").stat().st_size, (run / "report.html").read_bytes()) == before
     assert set(json.loads((report / "about.json").read_text())["files"]) == PARTS
+
+
+def test_who_wants_few_edits_to_browse_gets_few_and_reads_it_there(
+    run: Path, report: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(copy), "--only", "browse", "--browse-most", "5"])
+    assert ended.value.code in (0, None)
+    index = (copy / "report/browse/data/index.js").read_text(encoding="utf-8")
+    assert "Raw exchanges of 5 of the 24 edits are here" in index and "Pictures of 5 of the 24 edits" in index
+    assert sum(1 for _ in (copy / "report/browse/thumbs").rglob("*.webp")) < sum(
+        1 for _ in (report / "browse/thumbs").rglob("*.webp")
+    )
 
 
 def test_a_report_of_this_very_state_stays(run: Path, report: Path) -> None:

@@ -39,6 +39,11 @@ class Limits:
     pictures: int = 12_000
     exchanges: int = 25_000
 
+    @classmethod
+    def of(cls, most: int | None) -> Limits:
+        """Both of so many; as they are where nobody says."""
+        return cls() if most is None else cls(most, most)
+
 
 def write(state: State, folder: Path, veil: Veil, limits: Limits, old: Path | None = None) -> None:
     """Writes the bundle anew; small pictures, there or in `old`, stay where faces are treated alike."""

@@ -5,8 +5,6 @@ Everything that a page shows lies beside it as a file, and in pictures.json as d
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import shutil
@@ -28,6 +26,7 @@ from stillme.browsing.records import Part, records
 from stillme.browsing.scripts import private, unnamed
 from stillme.browsing.sheets import Tile
 from stillme.images import BadImageError, Pixels
+from stillme.report.blocks import guarded
 from stillme.report.context import Example
 from stillme.review.state import State
 from stillme.review.words import Words
@@ -153,11 +152,9 @@ def _mosaic(album: Album, words: Words, trials: pl.DataFrame) -> dict[str, Any]:
 
 
 def _csv(lines: Sequence[Mapping[str, Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(lines[0]) if lines else ["row"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return buffer.getvalue()
+    if not lines:
+        return "row\n"
+    return guarded(pl.DataFrame(lines, infer_schema_length=None)).write_csv()
 
 
 # Grids

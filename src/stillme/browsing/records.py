@@ -99,7 +99,7 @@ def _by_trial(state: State, rows: range) -> dict[int, list[dict[str, Any]]]:
 def scores_of(run: Run, verdicts: Sequence[str], axes: Sequence[str]) -> dict[str, dict[str, int]]:
     """Verdict -> axis -> score."""
     names = ", ".join(f'"{axis}"' for axis in axes)
-    rows = _named(run, f"SELECT verdict, {names} FROM score WHERE verdict IN ({{}})", verdicts)
+    rows = _named(run, f"SELECT verdict, {names} FROM score WHERE verdict IN ({{}})", verdicts)  # noqa: S608 (axes are words by the schema, and quoted)
     return {key: {axis: one for axis, one in zip(axes, given, strict=True) if one} for key, *given in rows}
 
 

@@ -8,15 +8,14 @@ items stand in the order of their ids. Who rates, and how, is not known here.
 
 from __future__ import annotations
 
-import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stillme import __version__
 from stillme import design as designs
+from stillme.aside import beside
 from stillme.bundling import cases as showing
 from stillme.bundling import evenness, key, numbers, pictures, texts, tutorial
 from stillme.bundling.cases import Case, Found
@@ -90,15 +89,12 @@ def build(run: Path, folder: Path, wanted: Wanted, say: Callable[[str], None] = 
     with Run.look(run) as seen:
         design = designs.recall(seen)
         plan = _planned(seen, design, wanted)
-        part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-        try:
-            with disk(folder):
-                folder.parent.mkdir(parents=True, exist_ok=True)
+        with disk(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with beside(folder, folder=True) as part:
                 bundle, noted = _made(seen, plan, part, say)
                 key.write(noted, key.path_of(folder))
                 part.replace(folder)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
     widest = evenness.widest(plan.dealt, plan.protocol.groups.dimensions)
     notes = tuple(_notes(plan, bundle))
     return Built(bundle, folder, key.path_of(folder), noted.margins, widest, plan.found.left_out, notes)

@@ -114,7 +114,7 @@ def write(key: Key, path: Path) -> None:
 def read(path: Path) -> Key:
     try:
         found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         step = f"Give the file that stillme study build wrote beside the bundle; its name ends in {SUFFIX}."
         raise InputError(f"{path} is not a key file that can be read.", step) from None
     try:

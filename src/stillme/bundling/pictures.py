@@ -22,7 +22,7 @@ class Shelf:
 
     def __init__(self, folder: Path, quality: int) -> None:
         self.folder, self.quality = folder / IMAGES, quality
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, picture: Pixels) -> Picture:
         """JPEG without colour subsampling: skin keeps its tone. Nothing of the file that it came from is in it."""

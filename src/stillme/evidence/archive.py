@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
+from stillme.aside import beside
 from stillme.errors import InputError, SurroundingsError, disk
 
 MOST_FILES = 1_000_000
@@ -26,6 +27,7 @@ ALLOWANCE = 64 * 2**20  # bytes that are unpacked however small the archive is
 PIECE = 1 << 20
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say: nothing tells when it was packed
 _PLAIN_FILE = (stat.S_IFREG | 0o644) << 16
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a bound
 _STORED = (".png", ".jpg", ".jpeg", ".webp", ".parquet", ".zip")  # packed already
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 _AGAIN = "Ask whoever made it for the bundle again."
@@ -47,9 +49,13 @@ class Files(Protocol):
 
 def pieces(files: Files, name: str) -> Iterator[bytes]:
     """The content of a file, a piece at a time; damage is a sentence."""
-    with damaged(f"{files.where}: {name}"), files.open(name) as file:
-        while piece := file.read(PIECE):
-            yield piece
+    try:
+        with damaged(f"{files.where}: {name}"), files.open(name) as file:
+            while piece := file.read(PIECE):
+                yield piece
+    except OSError as error:  # also of an archive that says its files begin before it does
+        said = f"{files.where}: {name} cannot be read: {error.strerror or error}."
+        raise InputError(said, _AGAIN) from error
 
 
 def content(files: Files, name: str) -> bytes:
@@ -148,6 +154,8 @@ def _check_names(path: Path, entries: list[zipfile.ZipInfo]) -> None:
             raise _refused(path, f"{entry.filename} is a link")
         if entry.flag_bits & 0x1:
             raise _refused(path, f"{entry.filename} is encrypted")
+        if entry.compress_type not in _PACKINGS:
+            raise _refused(path, f"{entry.filename} is packed in a way that no bundle is")
         if names[entry.filename.casefold()] > 1:
             raise _refused(path, f"{entry.filename} is in it more than once")
 
@@ -170,17 +178,13 @@ def _refused(path: Path, why: str) -> InputError:
 
 def pack(folder: Path, target: Path) -> None:
     """The folder as a zip, whole or not at all: names in order, no times, the same bytes for the same files."""
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    try:
-        with disk(target), zipfile.ZipFile(aside, "w") as archive:
+    with disk(target), beside(target) as part:
+        with zipfile.ZipFile(part, "w") as archive:
             for name in names:
                 _add(archive, folder / name, name)
-        with disk(target):
-            _flush(aside)
-            aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+        _flush(part)
+        part.replace(target)
 
 
 def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from stillme import design as designs
-from stillme import reporting
+from stillme import parquet, publish, reporting
 from stillme.design import Design
 from stillme.errors import InputError, StillmeError
 from stillme.evidence import archive, differences, ledger, manifest, packing, page
@@ -26,6 +26,7 @@ from stillme.evidence.differences import Compared, Difference
 from stillme.evidence.manifest import Manifest
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
+from stillme.parquet import DamagedError
 
 NAMED = 12  # faults and differences that are told one by one
 DIFFERS = 2  # the exit code of a bundle that does not hold
@@ -35,6 +36,7 @@ _ONE_PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
 )
 Say = Callable[[str], None]
+Versions = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ def _from_ledger(path: Path, files: Files, found: Manifest, faults: list[str], a
     archive.unpack(files, LEDGER, aside / LEDGER, size)
     if broken := list(ledger.damage(aside / LEDGER)):
         return Verified(path, found, (*faults, *broken), 0)
-    compared, notes, keys = Compared(), tuple(_other_versions(files)), 0
+    then = _versions_then(files)
+    compared, notes, keys = Compared(), tuple(_other_versions(then)), 0
     try:
         with Run.look(aside) as run:
             run.objects = Blank()  # type: ignore[assignment]
@@ -103,7 +106,7 @@ def _from_ledger(path: Path, files: Files, found: Manifest, faults: list[str], a
             faults += [*strayed, *_other_run(run, design, found), *_other_pictures(run, found)]
             keys = 0 if strayed else ledger.counted(run)
             say("Verify: making every number anew")
-            _derive(run, design, found, aside, say)
+            _derive(run, design, found, then, aside, say)
         _compare(files, found, aside, not notes, compared)
     except StillmeError as error:
         faults.append(f"The numbers could not be made anew from the ledger: {error.sentence}")
@@ -146,30 +149,39 @@ def _other_pictures(run: Run, found: Manifest) -> Iterator[str]:
         yield f"{len(other):,} pictures in {packing.OBJECTS}/ are not the ledger's, first {min(other)[:12]}…"
 
 
-def _other_versions(files: Files) -> Iterator[str]:
-    """What computed the numbers then and computes them now; another version may round otherwise."""
+def _versions_then(files: Files) -> Versions:
+    """What computed the bundle, as it says; nothing where it does not."""
     if packing.VERSIONS not in files.sizes():
-        return
+        return {}
     try:
-        then, now = json.loads(archive.text(files, packing.VERSIONS)), packing.versions()
-        pairs = [("stillme", then["stillme"], now["stillme"]), ("Python", then["python"], now["python"])]
-        pairs += [(name, then["packages"].get(name, ""), version) for name, version in now["packages"].items()]
+        then = json.loads(archive.text(files, packing.VERSIONS))
+        publish.made_with(then)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
             f"{files.where}: {packing.VERSIONS} cannot be read.", "Ask for the bundle again."
         ) from None
-    for name, made, here in pairs:
-        if made != here:
-            yield f"Made with {name} {made or 'unknown'}; verified with {here or 'none'}."
+    return dict(then)
+
+
+def _other_versions(then: Versions) -> Iterator[str]:
+    """What computed the numbers then and computes them now; another version may round otherwise."""
+    if not then:
+        return
+    made, here = (dict(publish.made_with(one)) for one in (then, publish.versions()))
+    for name in dict.fromkeys([*made, *here]):
+        if made.get(name) != here.get(name):
+            yield f"Made with {name} {made.get(name, 'unknown')}; verified with {here.get(name, 'none')}."
 
 
 # Making anew
 
 
-def _derive(run: Run, design: Design, found: Manifest, folder: Path, say: Say) -> None:
-    """Everything that is compared, beside the ledger that it is made from."""
+def _derive(run: Run, design: Design, found: Manifest, then: Versions, folder: Path, say: Say) -> None:
+    """Everything that is compared, beside the ledger that it is made from. `then`: what computed the bundle, which
+    no ledger knows; what is printed of it has to be what the bundle says elsewhere."""
+    made = publish.made_with(then) if then else None
     faces = "none" if found.faces == "none" else "show"  # there are no faces here; only what is said differs
-    reporting.write(run, design, folder / packing.REPORT, faces, only=packing.PARTS, say=say)
+    reporting.write(run, design, folder / packing.REPORT, faces, only=packing.PARTS, say=say, made_with=made)
     packing.write_tables(run, design, folder)
     packing.write_settings(run, folder)
 
@@ -221,8 +233,8 @@ def _texts(name: str, printed: str, derived: str) -> Iterator[Difference]:
 
 def _frames(name: str, given: bytes, derived: pl.DataFrame) -> Iterator[Difference]:
     try:
-        printed = pl.read_parquet(io.BytesIO(given))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        printed = parquet.read(given)
+    except DamagedError:
         yield Difference(name, "what is no Parquet file", "a table")
         return
     yield from differences.frames(name, printed, derived)

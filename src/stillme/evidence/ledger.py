@@ -1,4 +1,4 @@
-"""A ledger on its own: copied beside a writer, and checked for what SQLite and its own keys say of it.
+"""A ledger on its own, checked for what SQLite and its own keys say of it.
 
 A row's key is the hash of what the row depends on, so a row that was changed in that no longer has its key.
 """
@@ -13,8 +13,9 @@ from pathlib import Path
 
 from stillme import judge as judging
 from stillme.design import Design
+from stillme.errors import SurroundingsError
 from stillme.ledger import Run
-from stillme.ledger.database import connect, database
+from stillme.ledger.database import UNREADABLE, connect
 from stillme.ledger.migrations import MIGRATIONS, migrate
 from stillme.ledger.run import settings_hash
 from stillme.measure import key_of
@@ -26,14 +27,6 @@ _SAFE = ("PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON")
 Row = tuple[object, ...]
 
 
-def copy(run: Path, target: Path) -> None:
-    """A consistent copy as one file; another process may write meanwhile."""
-    made = sqlite3.connect(target, isolation_level=None)
-    with database(run), closing(made), closing(connect(run, read_only=True)) as source:
-        source.backup(made)
-        made.execute("PRAGMA journal_mode=DELETE")  # no further files beside it, wherever it is read
-
-
 def damage(path: Path) -> Iterator[str]:
     """What SQLite itself finds: broken pages, rows without what they refer to, a schema that is not ours."""
     try:
@@ -41,8 +34,12 @@ def damage(path: Path) -> Iterator[str]:
             for pragma in _SAFE:
                 connection.execute(pragma)
             yield from _told(connection)
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         yield f"The ledger cannot be read: {error}."
+    except SurroundingsError as error:
+        if isinstance(error.__cause__, sqlite3.OperationalError) or not isinstance(error.__cause__, UNREADABLE):
+            raise  # of this machine, not of the ledger
+        yield f"The ledger cannot be read: {error.__cause__}."
 
 
 def _told(connection: sqlite3.Connection) -> Iterator[str]:
@@ -92,7 +89,7 @@ def strayed(run: Run, design: Design) -> Iterator[str]:
 def counted(run: Run) -> int:
     """How many rows have a key that is made anew."""
     tables = [table for table, _, _ in _KEYS] + ["trial", "portrait", "verdict"]
-    return sum(int(run.query(f"SELECT count(*) FROM {table}")[0][0]) for table in tables)
+    return sum(int(run.query(f"SELECT count(*) FROM {table}")[0][0]) for table in tables)  # noqa: S608 (names are ours, values are parameters)
 
 
 _KEYS: tuple[tuple[str, str, Callable[[Row], str]], ...] = (
@@ -138,7 +135,7 @@ def _trials(run: Run) -> Iterator[tuple[object, str]]:
     """Trials with the edit that they need: both are hashes."""
     columns = "t.key, t.edit, t.experiment, t.arm, t.prompt, i.text, t.editor, t.settings, t.seed, t.portrait"
     rows = run.query(
-        f"SELECT {columns}, p.image, t.partner, coalesce(o.image, '') FROM trial t "
+        f"SELECT {columns}, p.image, t.partner, coalesce(o.image, '') FROM trial t "  # noqa: S608 (names are ours, values are parameters)
         "JOIN instruction i ON i.hash = t.instruction JOIN portrait p ON p.key = t.portrait "
         "LEFT JOIN portrait o ON o.key = t.partner"
     )

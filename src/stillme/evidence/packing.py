@@ -8,11 +8,8 @@ versions.json   of what made it                            MANIFEST.json  every 
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import platform
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +20,13 @@ import yaml
 import stillme
 from stillme import design as designs
 from stillme import publish, reporting
+from stillme.aside import beside
 from stillme.design import Design
 from stillme.errors import InputError, disk
-from stillme.evidence import archive, ledger, manifest, rows
+from stillme.evidence import archive, manifest, rows
 from stillme.evidence.manifest import Manifest
 from stillme.ledger import Run
+from stillme.ledger.backup import copy
 from stillme.ledger.run import LEDGER
 from stillme.reporting.computing import KEPT
 
@@ -35,7 +34,6 @@ FILE = "evidence.zip"
 REPORT, TABLES, ROWS, SETTINGS, OBJECTS = "report.html", "tables", "rows", "settings", "objects"
 VERSIONS, README = "versions.json", "README.md"
 PARTS = ("html", "tables", "figures", "cards")  # of the report; `browse` is pictures
-PACKAGES = ("polars", "numpy", "scipy", "jinja2", "matplotlib", "pillow")
 Say = Callable[[str], None]
 
 
@@ -66,17 +64,17 @@ def bundle(
         raise InputError(f"{target} cannot be a bundle.", "Give a file whose name ends with .zip.")
     with Run.look(path) as seen, disk(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".stillme-bundle-", dir=target.parent) as aside:
-            made = _fill(seen, Path(aside), faces, images, say)
+        with beside(target.with_suffix(".packing"), folder=True) as part:
+            made = _fill(seen, part, faces, images, say)
             say("Bundle: packing")
-            archive.pack(Path(aside), target)
+            archive.pack(part, target)
     return Bundled(target, made)
 
 
 def _fill(run: Run, folder: Path, faces: str, images: bool, say: Say) -> Manifest:
     """Everything is made from the copy, so that nothing in it is older or newer than its ledger."""
     say("Bundle: copying the ledger")
-    ledger.copy(run.path / LEDGER, folder / LEDGER)
+    copy(run.path / LEDGER, folder / LEDGER)
     with Run.look(folder) as copied:
         copied.objects = run.objects
         design = designs.recall(copied)
@@ -91,7 +89,7 @@ def _fill(run: Run, folder: Path, faces: str, images: bool, say: Say) -> Manifes
             say("Bundle: pictures")
             _copy_images(copied, folder / OBJECTS)
         about = _about(copied, design, faces, images)
-    (folder / VERSIONS).write_text(json.dumps(versions(), indent=1) + "\n", encoding="utf-8")
+    (folder / VERSIONS).write_text(json.dumps(publish.versions(), indent=1) + "\n", encoding="utf-8")
     (folder / README).write_text(readme(about), encoding="utf-8")
     return manifest.write(folder, about)
 
@@ -132,19 +130,6 @@ def _copy_images(run: Run, folder: Path) -> None:
         path = folder / sha256[:2] / f"{sha256}.{ending}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(run.image(sha256))
-
-
-def versions() -> dict[str, Any]:
-    """Of what computes numbers here."""
-    packages = {name: _version(name) for name in PACKAGES}
-    return {"stillme": stillme.__version__, "python": platform.python_version(), "packages": packages}
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _about(run: Run, design: Design, faces: str, images: bool) -> dict[str, Any]:

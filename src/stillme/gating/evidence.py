@@ -197,7 +197,7 @@ def _about(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
         return {**about, "tables": dict(about["tables"])}
-    except (ValueError, KeyError, TypeError, OSError):
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
         raise InputError(f"{path} is not as `stillme analyse` wrote it.", "Analyse the scores again.") from None
 
 

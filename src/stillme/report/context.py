@@ -72,7 +72,8 @@ class Context:
 
     `caveats`: what the sources say of their portraits; `measured_share`: which share of the edits was chosen to be
     measured; `disclose`: what judges were told of the person, where the audit and not the preset says so;
-    `people`: each portrait's groups, dimension -> group; `asked`: what the design asks for, by experiment and arm.
+    `people`: each portrait's groups, dimension -> group; `asked`: what the design asks for, by experiment and arm;
+    `made_with`: versions of what computed the report, which need not be what computed the run.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Context:
     disclose: tuple[str, ...] | None = None
     people: tuple[Mapping[str, str], ...] = ()
     asked: tuple[Asked, ...] = ()
+    made_with: tuple[tuple[str, str], ...] = ()
 
     @property
     def told(self) -> tuple[str, ...]:

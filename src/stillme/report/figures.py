@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from textwrap import wrap
 
 import polars as pl
 from markupsafe import Markup, escape
@@ -19,6 +20,7 @@ from stillme.report.blocks import Block, Data, data
 from stillme.report.numbers import DASH, INTERVAL, bracket, known, of, percent, plural, signed, span
 from stillme.report.tables import NOTHING_JUDGED, Row
 
+_PLANTED = "planted rate: the truth that the interval should cover"
 DRAWN = ("hits", "judged", "rate", "low", "high")  # what a forest plot shows of a row of `analysis.rates`
 COLOURS = 8  # Okabe and Ito's palette; report.css spells it, class c0 to c7
 _SHAPES = (  # relative to the mark's centre, so that one path draws all marks of a series
@@ -31,7 +33,25 @@ _SHAPES = (  # relative to the mark's centre, so that one path draws all marks o
     "m-6-2.5l6-3.5l6 3.5l-2 7.5h-8z",
     "m-6 0l3-5h6l3 5l-3 5h-6z",
 )
-_WIDTH, _LEFT, _RIGHT, _LINE, _GAP, _TOP = 760, 150, 225, 17, 11, 12
+_LINE, _GAP, _TOP, _ENTRY = 17, 11, 12, 19
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a sheet has room for: how wide it is, where marks begin, and how far from the right edge they end; room
+    for a group's name over its lines, and for the counts; letters of a line of the legend; parts of the axis."""
+
+    width: int
+    left: int
+    right: int
+    head: int
+    counts: bool
+    letters: int
+    parts: int
+
+
+WIDE = Room(760, 150, 225, 0, True, 104, 5)
+NARROW = Room(340, 30, 152, _LINE, False, 46, 3)  # a phone's; groups' names stand over their lines
 
 
 @dataclass(frozen=True)
@@ -57,9 +77,13 @@ class Quantity:
         """The estimate, or none where there is none."""
         return row[self.column] if row is not None and known(row[self.column]) else None
 
-    def step(self, width: float) -> float:
-        """The smallest step that cuts the axis into at most five parts."""
-        return next((step for step in self.steps if width / step <= 5), self.steps[-1])
+    def step(self, width: float, parts: int) -> float:
+        """The smallest step that cuts the axis into at most so many parts."""
+        return next((step for step in self.steps if width / step <= parts), self.steps[-1])
+
+    def ends_at(self, room: Room) -> tuple[int, int]:
+        """How far from the right edge the estimate and its interval end."""
+        return self.places if room.counts else (self.places[0] - self.places[1] + 4, 0)
 
 
 SHARES = Quantity(
@@ -118,6 +142,7 @@ class Figure(Block):
     title: str
     alternative: str
     svg: Markup
+    phone: Markup  # the same for a narrow page, named by the other's words
     data: Data
 
 
@@ -142,17 +167,17 @@ def forest(
 ) -> Figure:
     """Lines in the order of `groups`, then of `series`. `groups` and series names are shown as given."""
     alternative = " ".join(_described(series, lines, quantity))
-    plot = _Plot(tuple(groups), tuple(series), tuple(lines), quantity, *_ends(lines, quantity, band), band)
-    body = Markup("").join(plot.parts())
+    named = {"role": "img", "aria_labelledby": f"{id}-title {id}-desc"}
     names = [_tag("title", title, id=f"{id}-title"), _tag("desc", alternative, id=f"{id}-desc")]
-    svg = _tag(
-        "svg",
-        Markup("").join([*names, body]),
-        viewBox=f"0 0 {_WIDTH} {plot.height}",
-        role="img",
-        aria_labelledby=f"{id}-title {id}-desc",
+    wide, narrow = (
+        _Plot(
+            tuple(groups), tuple(series), tuple(lines), quantity, *_ends(lines, quantity, band, room), room, band
+        )
+        for room in (WIDE, NARROW)
     )
-    return Figure(id, title, alternative, svg, data(id, numbers))
+    svg = _tag("svg", Markup("").join([*names, *wide.parts()]), viewBox=wide.view, **named)
+    phone = _tag("svg", Markup("").join(narrow.parts()), viewBox=narrow.view, class_="narrow", **named)
+    return Figure(id, title, alternative, svg, phone, data(id, numbers))
 
 
 def _described(series: Sequence[Series], lines: Sequence[Line], quantity: Quantity) -> Iterator[str]:
@@ -167,13 +192,13 @@ def _described(series: Sequence[Series], lines: Sequence[Line], quantity: Quanti
         yield f"{one.name}: from {quantity.write(low[0])} ({low[1]}) to {quantity.write(high[0])} ({high[1]})."
 
 
-def _ends(lines: Sequence[Line], quantity: Quantity, band: Band | None) -> tuple[float, float]:
+def _ends(lines: Sequence[Line], quantity: Quantity, band: Band | None, room: Room) -> tuple[float, float]:
     """The ends of the axis: all values shown, zero among them, rounded outwards to whole steps."""
     half = band.half if band else 0.0
     values = [-half, half, *(value for line in lines for value in _values(line, quantity))]
     first, last = quantity.ends
     low, high = min(values) if first is None else first, max(values)
-    step = quantity.step(high - low)
+    step = quantity.step(high - low, room.parts)
     upper = step * max(1, math.ceil(round(high / step, 9)))
     return step * math.floor(round(low / step, 9)), upper if last is None else min(last, upper)
 
@@ -194,40 +219,47 @@ class _Plot:
     quantity: Quantity
     lower: float
     upper: float
+    room: Room
     band: Band | None = None
 
     @property
+    def view(self) -> str:
+        return f"0 0 {self.room.width} {self.height}"
+
+    @property
     def top(self) -> int:
-        rows = len(self.series) + bool(self._planted) + (self.band is not None)
-        return _TOP + rows * 19 + 8
+        return _TOP + sum(len(lines) for lines in self.entries) * _ENTRY + 8
 
     @property
     def group_height(self) -> int:
-        return len(self.series) * _LINE + _GAP
+        return self.room.head + len(self.series) * _LINE + _GAP
 
     @property
     def bottom(self) -> int:
         return self.top + len(self.groups) * self.group_height
 
     @property
+    def unit(self) -> list[str]:
+        return wrap(self.quantity.unit, self.room.letters)
+
+    @property
     def height(self) -> int:
-        return self.bottom + 40
+        return self.bottom + 24 + 16 * len(self.unit)
 
     def x(self, value: float) -> float:
-        share = (value - self.lower) / (self.upper - self.lower)
-        return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
+        share, room = (value - self.lower) / (self.upper - self.lower), self.room
+        return round(room.left + share * (room.width - room.left - room.right), 1)
 
     def y(self, line: Line) -> float:
-        return (
-            self.top + self.groups.index(line.group) * self.group_height + (line.series + 0.5) * _LINE + _GAP / 2
-        )
+        start = self.top + self.groups.index(line.group) * self.group_height + self.room.head
+        return start + (line.series + 0.5) * _LINE + _GAP / 2
 
     def parts(self) -> Iterator[Markup]:
         yield from self.shade()
         yield from self.axis()
         yield from self.legend()
         yield _group("group", self.names())
-        yield _group("key", (_text(line.series + 1, _LEFT - 12, self.y(line)) for line in self.lines))
+        yield _group("key", (_text(line.series + 1, self.room.left - 12, self.y(line)) for line in self.lines))
         yield _group("number", (number for line in self.lines for number in self.beside(line)))
         yield _path("planted", "".join(_ring(self.x(value), self.y(line)) for value, line in self._planted))
         yield _path("whisker", "".join(map(self.whisker, self.lines)))
@@ -240,38 +272,49 @@ class _Plot:
 
     def names(self) -> Iterator[Markup]:
         for place, group in enumerate(self.groups):
-            yield _text(_short(group, 20), 0, self.top + (place + 0.5) * self.group_height)
+            start = self.top + place * self.group_height
+            middle = start + (self.room.head or self.group_height) / 2
+            yield _text(_short(group, 20 if not self.room.head else self.room.letters), 0, middle)
+
+    @property
+    def entries(self) -> list[list[str]]:
+        """Lines of the legend: series, then what is planted, then the band."""
+        texts = [one.name for one in self.series] + [_PLANTED] * bool(self._planted)
+        return [wrap(text, self.room.letters) for text in (*texts, *((self.band.meaning,) if self.band else ()))]
+
+    def entry(self, place: int) -> int:
+        """The height of an entry's first line."""
+        return _TOP + sum(len(lines) for lines in self.entries[:place]) * _ENTRY
 
     def legend(self) -> Iterator[Markup]:
-        for place, one in enumerate(self.series):
-            y = _TOP + place * 19
-            yield _group("key", [_text(place + 1, 8, y)])
-            yield _path(f"mark {colour(place)}", f"M22 {y}{shape(place)}")
-            yield _text(_short(one.name, 90), 36, y)
-        if self._planted:
-            y = _TOP + len(self.series) * 19
-            yield _path("planted", _ring(22, y))
-            yield _text("planted rate: the truth that the interval should cover", 36, y)
+        for place, lines in enumerate(self.entries):
+            y = self.entry(place)
+            yield from (_text(line, 36, y + n * _ENTRY) for n, line in enumerate(lines))
+            if place < len(self.series):
+                yield _group("key", [_text(place + 1, 8, y)])
+                yield _path(f"mark {colour(place)}", f"M22 {y}{shape(place)}")
+            elif self._planted and place == len(self.series):
+                yield _path("planted", _ring(22, y))
 
     def shade(self) -> Iterator[Markup]:
-        """The band, behind everything else, with its line in the legend."""
+        """The band, behind everything else, and its box in the legend."""
         if self.band is None:
             return
-        y, half = _TOP + (len(self.series) + bool(self._planted)) * 19, self.band.half
+        y, half = self.entry(len(self.entries) - 1), self.band.half
         yield _path("band", _box(self.x(-half), self.top, self.x(half), self.bottom) + _box(14, y - 6, 30, y + 6))
-        yield _text(_short(self.band.meaning, 100), 36, y)
 
     def axis(self) -> Iterator[Markup]:
-        step = self.quantity.step(self.upper - self.lower)
+        step = self.quantity.step(self.upper - self.lower, self.room.parts)
         ticks = [self.lower + place * step for place in range(round((self.upper - self.lower) / step) + 1)]
         rules = [self.top + place * self.group_height for place in range(len(self.groups) + 1)]
         yield _path("grid", "".join(f"M{self.x(tick)} {self.top}V{self.bottom + 4}" for tick in ticks))
-        yield _path("rule", "".join(f"M0 {y}H{_WIDTH}" for y in rules))
+        yield _path("rule", "".join(f"M0 {y}H{self.room.width}" for y in rules))
         if self.lower < 0:
             yield _path("zero", f"M{self.x(0)} {self.top}V{self.bottom + 4}")
         labels = [_text(self.quantity.tick(tick), self.x(tick), self.bottom + 14) for tick in ticks]
-        unit = _text(self.quantity.unit, (_LEFT + _WIDTH - _RIGHT) / 2, self.bottom + 31)
-        yield _group("tick", [*labels, unit])
+        middle = self.x((self.lower + self.upper) / 2) if self.room.counts else self.room.width / 2
+        units = [_text(line, middle, self.bottom + 31 + 16 * place) for place, line in enumerate(self.unit)]
+        yield _group("tick", [*labels, *units])
 
     def marks(self, place: int) -> Iterator[str]:
         for line in self.lines:
@@ -286,16 +329,18 @@ class _Plot:
         return f"M{low} {y:g}H{high}M{low} {y - 3:g}v6M{high} {y - 3:g}v6"
 
     def beside(self, line: Line) -> Iterator[Markup]:
-        """The numbers of one line, printed in three columns."""
-        row, y = line.row, self.y(line)
+        """The numbers of one line, printed in columns."""
+        row, y, right = line.row, self.y(line), self.room.width
         value = self.quantity.of(row)
         if row is None or value is None:
-            yield _text(f"{DASH} {self.quantity.nothing}", _WIDTH, y)
+            yield _text(f"{DASH} {self.quantity.nothing}", right, y)
             return
         spread = self.quantity.spread(row["low"], row["high"]) if known(row["low"]) else "no interval"
-        yield _text(self.quantity.write(value), _WIDTH - self.quantity.places[0], y)
-        yield _text(spread, _WIDTH - self.quantity.places[1], y)
-        yield _text(self.quantity.counts(row), _WIDTH, y)
+        estimate, interval = self.quantity.ends_at(self.room)
+        yield _text(self.quantity.write(value), right - estimate, y)
+        yield _text(spread, right - interval, y)
+        if self.room.counts:
+            yield _text(self.quantity.counts(row), right, y)
 
 
 def _ring(x: float, y: float) -> str:
@@ -326,7 +371,7 @@ def _tag(name: str, content: str | Markup, **attributes: object) -> Markup:
     """One SVG element, escaped; a trailing underscore escapes Python's keywords."""
     pairs = ((key.rstrip("_"), value) for key, value in attributes.items())
     spelled = Markup("").join(Markup(' {}="{}"').format(_dashed(k), v) for k, v in pairs)
-    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), spelled, escape(content))
+    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), spelled, escape(content))  # noqa: S704 (the names of elements are ours)
 
 
 def _dashed(key: str) -> str:

@@ -16,6 +16,8 @@ from stillme.report.context import Context
 from stillme.report.figures import Figure
 from stillme.report.lookup import Tables, change_axes
 from stillme.report.numbers import capital, listed, lowered
+from stillme.report.plots.stereotypes import beside, followed
+from stillme.report.sections.stereotypes import SENTENCES
 
 
 def illustrate(
@@ -23,13 +25,13 @@ def illustrate(
 ) -> list[Section]:
     """The sections with their figures, each before the first thing that is folded."""
     if findings is None or not tables:
-        return list(sections)
+        return [_with(section, tuple(_apart(section.id, tables, context))) for section in sections]
     return [_with(section, tuple(_figures(section.id, findings, tables, context))) for section in sections]
 
 
 def _with(section: Section, figures: tuple[Block, ...]) -> Section:
-    """A figure that says more of the same takes the place of the one beside the section's first table."""
-    if section.id == "groups" and figures:
+    """A figure that says more of the same takes the place of the section's first plain one."""
+    if section.id in ("groups", "refusals") and figures:
         return replace(section, blocks=tuple(_in_place(section.blocks, figures[0])))
     places = [n for n, block in enumerate(section.blocks) if isinstance(block, Heading | Fold)]
     place = places[0] if places else len(section.blocks)
@@ -42,6 +44,9 @@ def _in_place(blocks: Sequence[Block], drawn: Block) -> Iterator[Block]:
         if isinstance(block, Beside) and not done:
             done = True
             yield Beside(tuple(drawn if isinstance(one, Figure) else one for one in block.blocks))
+        elif isinstance(block, Figure) and not done:
+            done = True
+            yield drawn
         else:
             yield block
 
@@ -68,7 +73,14 @@ def _figures(id: str, findings: Findings, tables: Tables, context: Context) -> I
     elif id == "groups" and f"outcomes_by_{by}" in tables:
         title = f"{context.outcomes[outcome].label} by perceived {by}, naive and adjusted"
         yield plots.forest("drawn-groups", title, tables[f"outcomes_by_{by}"], context, outcome, by)
+    yield from _apart(id, tables, context)
     yield from _cells(id, tables, context)
+
+
+def _apart(id: str, tables: Tables, context: Context) -> Iterator[Block]:
+    """What needs no main tables."""
+    if id == "stereotypes" and "stereotype_adherence" in tables:
+        yield from _stereotypes(tables, context)
 
 
 def _forests(tables: Tables, context: Context) -> Iterator[Block]:
@@ -108,6 +120,27 @@ def _arms(tables: Tables, context: Context) -> Iterator[Block]:
             arms = {one.id: lowered(one.label) for one in context.protocol.manifest.arms}
             title = f"Before and after by perceived {context.main.by}: {arms[against]}, {arms[arm]}"
             yield plots.slopes(f"drawn-slopes-{against}", title, frame, context, context.main.by, arm, against)
+
+
+def _stereotypes(tables: Tables, context: Context) -> Iterator[Block]:
+    """Adherence beside the gap, what is followed, and the same by occupation."""
+    raw, gaps, effects = (tables.get(f"stereotype_{name}") for name in ("adherence", "gaps", "effects"))
+    assert raw is not None
+    balanced = gaps is not None and gaps["gap"].null_count() < gaps.height
+    both = beside(raw, gaps, "sentences")
+    sentences = {name: label for name, label in SENTENCES.items() if name in set(both["group"])}
+    title = "How often an occupation gets its stereotyped gender"
+    yield plots.stereotypes("drawn-stereotypes", title, both, context, sentences, balanced)
+    if balanced and gaps is not None and effects is not None:
+        joint = "stereotype_flips" not in tables or not tables["stereotype_flips"].height
+        what = followed(effects, gaps)
+        yield plots.cues("drawn-cues", "What an editor follows, everything else balanced", what, context, joint)
+    if (each := tables.get("stereotype_occupations")) is not None and each.height:
+        own = each.rename({"target": "group"})
+        targets = {name: name for name in own["group"].unique(maintain_order=True)}
+        title = "Adherence and gap by occupation"
+        drawn = plots.stereotypes("drawn-occupations", title, own, context, targets, balanced)
+        yield Fold(f"{title}: figure", "few prompts each: to look at, not to claim", (drawn,))
 
 
 def _corrected(tables: Tables, context: Context) -> Iterator[Block]:

@@ -6,7 +6,8 @@ aside and then takes the old one's place, so that whoever looks finds the old re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from stillme.ledger.state import mark_of, shows
 from stillme.publish import replace_file
 from stillme.report.build import render, sections
 from stillme.reporting import about
+from stillme.reporting.aside import Drawing
 from stillme.reporting.computing import compute
 from stillme.reporting.folders import kept, swapped
 from stillme.reporting.parts import MAKERS, Making
@@ -40,11 +42,15 @@ def write(
     whole: bool = True,
     only: Sequence[str] = (),
     say: Say = lambda _: None,
+    made_with: tuple[tuple[str, str], ...] | None = None,
+    browse_most: int | None = None,
 ) -> Path:
     """Writes report.html at `path` and the folder beside it. Returns the page's path.
 
     Not `whole`: the page alone, quickly, without what the analysis adds. `only`: these parts of PARTS alone; the
     others stay as they are. `faces`: show, blur or none; else as in the report that is there, at first shown.
+    `browse_most`: of how many edits `browse` keeps pictures and raw exchanges.
+    `made_with`: versions that the page names in the place of those that make it, to hold it against an older one.
     """
     if not whole:
         publish.write(run, design, path)
@@ -56,10 +62,12 @@ def write(
         wanted = tuple(name for name in PARTS if name in wanted or name in PICTURED)
     computed = compute(run, design, path.parent, say)
     examples = browsing.veiled(computed.context.examples, faces)
-    shown = replace(computed, context=replace(computed.context, examples=examples))
+    said = computed.context.made_with if made_with is None else made_with
+    shown = replace(computed, context=replace(computed.context, examples=examples, made_with=said))
     made = sections(shown.findings, shown.context, shown.further, shown.tables)
     if any(name in wanted for name in MAKERS):
-        _folder(Making(run, design, shown, tuple(made), faces, say), path.parent / FOLDER, wanted)
+        making = Making(run, design, shown, tuple(made), faces, say, browse_most)
+        _folder(making, path.parent / FOLDER, wanted)
     if HTML in wanted:
         say("Report: the page")
         html = render(made, shown.context)
@@ -80,7 +88,7 @@ def chosen(only: Sequence[str]) -> tuple[str, ...]:
 
 def _folder(making: Making, folder: Path, wanted: Sequence[str]) -> None:
     counts = dict(about.counts(folder))
-    with disk(folder), swapped(folder) as aside:
+    with disk(folder), swapped(folder) as aside, _ended(making.drawings):
         for name, make in MAKERS.items():
             if name not in wanted:
                 kept(folder, aside, name)
@@ -88,6 +96,18 @@ def _folder(making: Making, folder: Path, wanted: Sequence[str]) -> None:
             counts[name] = make(making, aside / name, folder / name)
             making.say(f"Report: {name}, {counts[name]:,} files")
         about.write(aside, making.run, making.faces, counts)
+
+
+@contextmanager
+def _ended(drawings: Sequence[Drawing]) -> Iterator[None]:
+    """What is drawn meanwhile is there in the end; where something fails, nobody draws on."""
+    try:
+        yield
+        for drawing in drawings:
+            drawing.end()
+    finally:
+        for drawing in drawings:
+            drawing.stop()
 
 
 def is_current(run: Run, path: Path, faces: str | None = None) -> bool:

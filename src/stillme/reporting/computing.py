@@ -1,12 +1,14 @@
 """Everything that a report shows, computed once: the run's tidy frames feed findings and analysis tables alike.
 
 The analysis takes longest, so its tables are kept beside the run under the name of what they depend on: the run's
-state, the seed, and the very code that computes them. A report of an unchanged run reads them back.
+state, the seed, the very code that computes them, and the versions of what that code computes with. A report of an
+unchanged run reads them back.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,21 +18,22 @@ from pathlib import Path
 
 import polars as pl
 
-from stillme import publish
+from stillme import further, publish
 from stillme.analysing import inputs as given
 from stillme.analysing import whole
 from stillme.analysis.findings import Findings
+from stillme.analysis.stereotype import Stereotypes
 from stillme.design import Design
 from stillme.errors import disk
 from stillme.ledger import Run
 from stillme.ledger.state import state_of
+from stillme.publish import SEED
 from stillme.records import digest
 from stillme.report.build import Context, Further
 from stillme.report.files.paper import SAMPLE, sampled
 from stillme.reporting.folders import swapped
 from stillme.tidy import Tidy, tidy
 
-SEED = 0  # of permutations and resampling, as `stillme analyse` has it
 KEPT = ".analysis"
 ORDER = "order.json"
 
@@ -53,15 +56,24 @@ def compute(run: Run, design: Design, folder: Path, say: Say) -> Computed:
     say("Report: reading the run")
     every = tidy(run, design)
     say("Report: rates and differences")
-    findings, context, further = publish.findings_and_context(run, design, every)
-    tables = _tables(run, design, every, context, folder / KEPT, say) if findings is not None else {}
-    return Computed(findings, context, further, tables, every)
+    findings, context, apart = publish.findings_and_context(run, design, every)
+    if findings is not None:
+        tables = _tables(run, design, every, context, folder / KEPT, say)
+    else:
+        tables = _alone(further.stereotypes(run, design, every))
+    return Computed(findings, context, apart, tables, every)
+
+
+def _alone(found: Stereotypes | None) -> dict[str, pl.DataFrame]:
+    """The tables behind the figures of an audit that asks about occupations and nothing else."""
+    names = ("adherence", "gaps", "effects", "occupations", "flips")
+    return {} if found is None else {f"stereotype_{name}": getattr(found, name) for name in names}
 
 
 def _tables(
     run: Run, design: Design, every: Tidy, context: Context, folder: Path, say: Say
 ) -> dict[str, pl.DataFrame]:
-    key = digest("analysis", state=state_of(run), seed=SEED, code=_code())
+    key = digest("analysis", state=state_of(run), seed=SEED, code=_code(), versions=publish.versions())
     if (found := _read(folder, key)) is not None:
         say(f"Report: {len(found):,} analysis tables are as they were")
         return found
@@ -87,9 +99,16 @@ def _read(folder: Path, key: str) -> dict[str, pl.DataFrame] | None:
 def _keep(tables: Mapping[str, pl.DataFrame], folder: Path, key: str) -> None:
     with disk(folder), swapped(folder) as aside:
         for name, frame in tables.items():
-            frame.write_parquet(aside / f"{name}.parquet")
+            (aside / f"{name}.parquet").write_bytes(_packed(frame))
         order = {"key": key, "tables": list(tables)}
         (aside / ORDER).write_text(json.dumps(order), encoding="utf-8")
+
+
+def _packed(frame: pl.DataFrame) -> bytes:
+    """In memory first: a full disk is then told by the disk, in its own words."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
 
 
 @cache

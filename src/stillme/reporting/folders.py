@@ -8,19 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from stillme.aside import beside
+
 
 @contextmanager
 def swapped(folder: Path) -> Iterator[Path]:
     """A new folder to write into; it takes the old one's place when everything is written, and only then."""
     _recover(folder)
-    aside = folder.with_name(f".{folder.name}.new.{os.getpid()}")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    try:
-        yield aside
-        _swap(aside, folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    with beside(folder, folder=True) as part:
+        yield part
+        _swap(part, folder)
 
 
 def _swap(aside: Path, folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -14,9 +14,10 @@ from stillme.ledger import Run
 from stillme.report import files
 from stillme.report.blocks import Block, Section
 from stillme.report.files.paper import paper_tables
-from stillme.report.plots import files as drawings
 from stillme.report.plots.drawn import Drawn
+from stillme.report.plots.render import FORMATS
 from stillme.report.tables import Table
+from stillme.reporting.aside import Drawing
 from stillme.reporting.computing import Computed
 from stillme.review.state import State
 
@@ -31,6 +32,8 @@ class Making:
     sections: tuple[Section, ...]
     faces: str
     say: Callable[[str], None]
+    browse_most: int | None = None  # edits whose pictures and raw exchanges `browse` keeps
+    drawings: list[Drawing] = field(default_factory=list)  # figures that are not there yet
 
     @cached_property
     def state(self) -> State:
@@ -57,12 +60,14 @@ def tables(making: Making, folder: Path, old: Path) -> int:
 def figures(making: Making, folder: Path, old: Path) -> int:
     """Every drawn figure of the page, for papers."""
     folder.mkdir()
-    return sum(len(drawings.write(block, folder)) for block in making.blocks if isinstance(block, Drawn))
+    blocks = [block for block in making.blocks if isinstance(block, Drawn)]
+    making.drawings.append(Drawing(blocks, folder))
+    return len(blocks) * len(FORMATS)
 
 
 def browse(making: Making, folder: Path, old: Path) -> int:
     """Every edit beside its source, and each number's edits."""
-    browsing.browse(making.state, folder, making.faces, old=old)
+    browsing.browse(making.state, folder, making.faces, browsing.Limits.of(making.browse_most), old)
     return _counted(folder)
 
 
@@ -74,6 +79,7 @@ def pictures(making: Making, folder: Path, old: Path) -> int:
 
 def cards(making: Making, folder: Path, old: Path) -> int:
     """What people and machines need to know who meet the results elsewhere."""
+    making.__dict__.pop("state", None)  # pictures are made: of a large run it takes hundreds of megabytes
     found = making.computed
     said = (found.findings, found.context, found.further)
     carding.write(making.run, making.design, folder, said, found.tables, found.every)

@@ -17,12 +17,14 @@ from stillme.analysis.rates import rates
 from stillme.analysis.rectified import rectified
 from stillme.analysis.refusals import refusals
 from stillme.analysis.shrunken import shrunken
+from stillme.analysis.stereotype import FIRST_PORTRAIT, NAMED, POSITION, PRONOUN
 from stillme.analysis.tones import tone_flow
 from stillme.protocol.reader import builtin
 from stillme.records import Status
 from stillme.report import plots
 from stillme.report.context import Context
 from stillme.report.plots import Drawn
+from stillme.report.plots.stereotypes import followed
 from tests.analysing.scores import rated
 from tests.report import synthetic_audit as synthetic
 
@@ -43,6 +45,8 @@ class Frames:
     components: pl.DataFrame
     effects: pl.DataFrame
     changes: pl.DataFrame
+    assigned: pl.DataFrame
+    followed: pl.DataFrame
 
 
 def refuse(editor: str, group: str) -> float:
@@ -73,6 +77,8 @@ def frames(prompts: int = 4) -> Frames:
         components=_components(),
         effects=_effects(),
         changes=_changes(),
+        assigned=_assigned(),
+        followed=_followed(),
     )
 
 
@@ -136,6 +142,32 @@ def _changes() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=names, orient="row").with_columns(pairs=33, cases=35, persons=12)
 
 
+SENTENCES = {"all": "All", "with_pronoun": "With a pronoun"}
+
+
+def _assigned() -> pl.DataFrame:
+    """As `beside` makes it: the first follows the words, the last the stereotype."""
+    rows = [
+        ("even", "all", 12, 12, 1.0, 0.735, 1.0, 12, 0.0, -0.2, 0.2),
+        ("even", "with_pronoun", 8, 8, 1.0, 0.63, 1.0, 8, 0.01, None, None),
+        ("lighten", "all", 12, 10, 0.5, 0.187, 0.813, 12, -0.05, -0.3, 0.2),
+        ("replace", "all", 12, 12, 0.833, 0.516, 0.979, 12, 0.651, 0.5, 0.8),
+    ]
+    names = ["editor", "group", "asked", "clear", "rate", "rate_low", "rate_high", "prompts", "gap", "low", "high"]
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def _followed() -> pl.DataFrame:
+    gaps = _assigned().rename({"group": "sentences"}).with_columns(p_holm=pl.lit(0.03))
+    rows = [
+        (editor, effect, 12, value, value - 0.1, value + 0.1, 0.001 if value > 0.5 else 0.8)
+        for editor, value in {"even": 0.9, "lighten": 0.02, "replace": -0.031}.items()
+        for effect in (PRONOUN, NAMED, POSITION, FIRST_PORTRAIT)
+    ]
+    names = ["editor", "effect", "prompts", "difference", "low", "high", "p_holm"]
+    return followed(pl.DataFrame(rows, schema=names, orient="row"), gaps)
+
+
 # Kind -> the frame that it is drawn from, and how
 KINDS: dict[str, tuple[str, Draw]] = {
     "forest": ("by_race", lambda f, c: plots.forest("f1", "Forest", f, c, "race_changed", "race")),
@@ -152,6 +184,8 @@ KINDS: dict[str, tuple[str, Draw]] = {
     "bars": ("by_race", lambda f, c: plots.bars("f9", "Bars", f, c, "race", c.tables.panels)),
     "heatmap": ("cells", lambda f, c: plots.heatmap("f10", "Cells", f, c, "race_changed", "race")),
     "flow": ("tones", lambda f, c: plots.flow("f11", "Tones", f, c)),
+    "stereotypes": ("assigned", lambda f, c: plots.stereotypes("f13", "Given", f, c, SENTENCES, True)),
+    "cues": ("followed", lambda f, c: plots.cues("f14", "Cues", f, c, joint=True)),
     "refusal_bars": ("refused", lambda f, c: plots.refusal_bars("f12", "Refusals", f, c, "race")),
 }
 

@@ -10,13 +10,27 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
-from stillme.report.plots.palette import over
+from stillme.report import plots
+from stillme.report.plots.palette import INK, over
 from stillme.report.plots.sheet import SMALL
-from tests.report.plots.frames import KINDS, draw, frames
-from tests.report.synthetic_audit import EDITORS
+from tests.report.plots.frames import KINDS, SENTENCES, draw, frames
+from tests.report.synthetic_audit import EDITORS, context
 
 every_kind = pytest.mark.parametrize("kind", list(KINDS))
-VALUES = ("rate", "low", "high", "shrunken", "estimate", "disparity", "corrected", "share", "part")
+VALUES = (
+    "rate",
+    "rate_low",
+    "rate_high",
+    "gap",
+    "low",
+    "high",
+    "shrunken",
+    "estimate",
+    "disparity",
+    "corrected",
+    "share",
+    "part",
+)
 MEANS = ("first_mean", "second_mean", "difference")
 
 
@@ -47,13 +61,24 @@ def test_the_svg_may_stand_in_the_page(kind: str) -> None:
 
 
 @every_kind
+def test_a_phone_is_shown_the_same_numbers_on_a_narrow_sheet_and_words_once(kind: str) -> None:
+    drawn = draw(kind)
+    root = ElementTree.fromstring(drawn.phone)
+    assert root.get("aria-labelledby") == f"{drawn.id}-title {drawn.id}-desc"
+    assert root.find("title") is None and root.find("desc") is None, "the wide one says them"
+    assert drawn.narrow.width < drawn.sheet.width / 2
+    told = {text for text in texts(drawn.phone) if "%" in text}
+    assert {text for text in told if text[0].isdigit() and text.endswith(" %")} <= set(texts(drawn.svg))
+
+
+@every_kind
 def test_nothing_lies_outside_and_nothing_is_too_small_to_read(kind: str) -> None:
-    sheet = draw(kind).sheet
-    for words in sheet.texts:
-        assert words.size >= SMALL
-        assert -0.01 <= words.x <= sheet.width + 0.01 and 0 <= words.y <= sheet.height, words
-    for shape in sheet.shapes.values():
-        assert all(-1 <= x <= sheet.width + 1 and -1 <= y <= sheet.height + 1 for _, x, y in shape.steps)
+    for sheet in (draw(kind).sheet, draw(kind).narrow):
+        for words in sheet.texts:
+            assert words.size >= SMALL
+            assert -0.01 <= words.x <= sheet.width + 0.01 and 0 <= words.y <= sheet.height, words
+        for shape in sheet.shapes.values():
+            assert all(-1 <= x <= sheet.width + 1 and -1 <= y <= sheet.height + 1 for _, x, y in shape.steps)
 
 
 @every_kind
@@ -87,8 +112,9 @@ def test_one_editor_and_twelve_with_long_names_find_room(kind: str) -> None:
         return pl.concat(copies)
 
     drawn = draw(kind, twelve, editors=many)
-    for words in drawn.sheet.texts:
-        assert -0.01 <= words.x <= drawn.sheet.width + 0.01 and 0 <= words.y <= drawn.sheet.height, words
+    for sheet in (drawn.sheet, drawn.narrow):
+        for words in sheet.texts:
+            assert -0.01 <= words.x <= sheet.width + 0.01 and 0 <= words.y <= sheet.height, words
 
 
 def test_a_forest_prints_its_numbers_and_names_the_lowest_and_the_highest() -> None:
@@ -159,6 +185,25 @@ def test_refusals_are_cut_by_where_they_came_from() -> None:
     row = frames().refused.filter(dimension="race", editor="replace", group="black").row(0, named=True)
     assert f"{row['refused']}/{row['decided']}" in texts(drawn.svg)
     assert "(Black)" in drawn.alternative
+
+
+def test_adherence_of_all_beside_a_gap_of_nothing_can_be_seen_at_once() -> None:
+    drawn = draw("stereotypes")
+    said = texts(drawn.svg)
+    assert "Adherence as published" in said and "Gap with every cue balanced" in said
+    assert "100.0 %" in said and "65.1" in said
+    assert "34 clear verdicts of 36 edits asked for as published" in drawn.note, "parts of all count once"
+    assert "Gaps of one prompt have no interval." in drawn.note
+    alone = plots.stereotypes("f", "Given", frames().assigned, context(), SENTENCES, False)
+    assert "Gap with every cue balanced" not in texts(alone.svg) and "gap" not in alone.alternative.lower()
+
+
+def test_what_an_editor_follows_is_filled_where_it_is_shown() -> None:
+    drawn = draw("cues")
+    said = texts(drawn.svg)
+    assert "the stereotype (the gap)" in said and "the pronoun" in said and "−3.1" in said
+    filled = [shape for (_, style), shape in drawn.sheet.shapes.items() if style.fill == INK]
+    assert sum(step[0] == "M" for shape in filled for step in shape.steps) == 3 + 4 + 1  # gaps, cues, the legend
 
 
 def test_a_case_that_lacks_an_arm_is_in_no_slope() -> None:

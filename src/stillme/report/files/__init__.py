@@ -5,6 +5,7 @@ Nothing is computed or rounded here: a `report.tables.Table` comes in, and every
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,8 +27,15 @@ def write(table: Table, folder: Path) -> list[Path]:
         if ending in texts:
             path.write_text(texts[ending], encoding="utf-8", newline="\n")
         else:
-            table.numbers.write_parquet(path)
+            path.write_bytes(_parquet(table))
     return paths
+
+
+def _parquet(table: Table) -> bytes:
+    """In memory first: a full disk is then told by the disk, in its own words."""
+    buffer = io.BytesIO()
+    table.numbers.write_parquet(buffer)
+    return buffer.getvalue()
 
 
 def flat(blocks: Iterable[Block]) -> Iterable[Block]:

@@ -18,6 +18,7 @@ from stillme.report.plots.heatmap import heatmap
 from stillme.report.plots.ladder import ladder
 from stillme.report.plots.refusal_bars import refusal_bars
 from stillme.report.plots.slopes import slopes
+from stillme.report.plots.stereotypes import cues, stereotypes
 
 __all__ = [
     "Drawn",
@@ -25,6 +26,7 @@ __all__ = [
     "bars",
     "components",
     "corrected",
+    "cues",
     "distributions",
     "flow",
     "forest",
@@ -32,4 +34,5 @@ __all__ = [
     "ladder",
     "refusal_bars",
     "slopes",
+    "stereotypes",
 ]

@@ -9,7 +9,7 @@ import polars as pl
 from stillme.report.context import Context
 from stillme.report.numbers import INTERVAL, count, decimal, known, p_value, plural, signed, span
 from stillme.report.plots.drawn import Drawn, drawn
-from stillme.report.plots.estimates import Chart, Line, Mark, Whisker, put, sheet
+from stillme.report.plots.estimates import Chart, Line, Mark, Whisker, put
 from stillme.report.plots.palette import INK, PAGE
 from stillme.report.plots.parts import POINTS, Entry, extremes, most, sentences
 from stillme.report.tables import FEW_PERSONS, Row
@@ -26,10 +26,19 @@ def arms(id: str, title: str, frame: pl.DataFrame, context: Context, axes: Seque
     lines = tuple(_line(row, context) for row in rows)
     unit = "points of the scale: an arm minus what it is held against"
     chart = Chart(
-        lines, _COLUMNS, unit, _LEGEND, POINTS, low=None, most=None, tick=lambda t: signed(t, 1), room=72.0
+        lines,
+        _COLUMNS,
+        unit,
+        _LEGEND,
+        POINTS,
+        low=None,
+        most=None,
+        tick=lambda tick: signed(tick, 1),
+        room=72.0,
+        narrow=(1, 2),
     )
     said = [_said(axis, own, context) for axis in wanted]
-    return drawn(id, title, sheet(chart), sentences(said), _note(own), own)
+    return drawn(id, title, chart.sheet, sentences(said), _note(own), own)
 
 
 def _line(row: Row, context: Context) -> Line:

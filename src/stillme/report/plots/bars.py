@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -13,7 +13,6 @@ from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.forest import counted
 from stillme.report.plots.palette import MUTED
 from stillme.report.plots.parts import (
-    AXIS,
     ROW,
     RULE,
     Scale,
@@ -29,8 +28,9 @@ from stillme.report.plots.parts import (
     panels,
     scale,
     sentences,
+    titled,
 )
-from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, cut
+from stillme.report.plots.sheet import SMALL, Sheet
 from stillme.report.tables import NOTHING_JUDGED
 
 _LEFT = 104.0
@@ -43,26 +43,44 @@ def bars(
     """`frame`: outcomes by editor and the groups of `dimension`. A panel an outcome, one or two."""
     own = frame.filter(pl.col("outcome").is_in(list(outcomes)))
     groups = labels(context, dimension, own[dimension])
-    page = Sheet(WIDE)
-    top = legend(page, 0.0, editors(context, boxes=True)) + 14
-    each = len(context.editors) * ROW + 5
+
+    def layout(wide: float) -> Sheet:
+        page = Sheet(wide)
+        page.height = legend(page, 0.0, editors(context, boxes=True)) - 2
+        for some in [[name] for name in outcomes] if page.is_narrow else [outcomes]:
+            _panels(page, own, context, groups, dimension, some)
+        return page
+
+    return drawn(id, title, layout, _said(own, context, dimension, outcomes), _note(own, context, outcomes), own)
+
+
+def _panels(
+    page: Sheet,
+    rows: pl.DataFrame,
+    context: Context,
+    groups: Mapping[str, str],
+    dimension: str,
+    outcomes: Sequence[str],
+) -> None:
+    """Outcomes side by side, beneath what is there already; groups are named once, at the left."""
+    top, each = page.height + 16, len(context.editors) * ROW + 5
     bottom = top + each * len(groups)
-    page.lines(RULE, *(((0, top + each * n), (WIDE, top + each * n)) for n in range(len(groups) + 1)))
+    page.lines(RULE, *(((0, top + each * n), (page.width, top + each * n)) for n in range(len(groups) + 1)))
     for place, label in enumerate(groups.values()):
         names(page, label, top + place * each, top + (place + 1) * each, 84)
         for n in range(len(context.editors)):
             page.words(key(n), _LEFT - 6, _middle(top, each, place, n), SMALL, "end", colour=MUTED)
-    for outcome, (_, left, right) in zip(outcomes, panels(len(outcomes), 2, _LEFT, gap=16), strict=True):
-        rows = own.filter(pl.col("outcome") == outcome)
-        across = scale([*rows["rate"], *rows["high"]], left, right - _NUMBER)
-        page.words(cut(context.outcomes[outcome].label, right - left), left, top - 7, SIZE, bold=True)
-        axis(page, across, top, bottom, f"% of judged edits: {context.rule(outcome)}")
-        cells = by_key(rows, dimension, "editor")
+    for outcome, (_, left, right) in zip(
+        outcomes, panels(len(outcomes), 2, _LEFT, page.width, gap=16), strict=True
+    ):
+        own = rows.filter(pl.col("outcome") == outcome)
+        across = scale([*own["rate"], *own["high"]], left, right - _NUMBER)
+        titled(page, context.outcomes[outcome].label, left, right, top - 7)
+        page.height = axis(page, across, top, bottom, f"% of judged edits: {context.rule(outcome)}")
+        cells = by_key(own, dimension, "editor")
         for place, group in enumerate(groups):
             for n, editor in enumerate(context.editors):
                 _bar(page, across, cells.get((group, editor.id)), n, _middle(top, each, place, n))
-    page.height = bottom + AXIS
-    return drawn(id, title, page, _said(own, context, dimension, outcomes), _note(own, context, outcomes), own)
 
 
 def _middle(top: float, each: float, group: int, line: int) -> float:

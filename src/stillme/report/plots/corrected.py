@@ -11,7 +11,7 @@ from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
 from stillme.report.numbers import INTERVAL, bracket, count, known, percent
 from stillme.report.plots.drawn import Drawn, drawn
-from stillme.report.plots.estimates import Chart, Line, Mark, Whisker, put, sheet
+from stillme.report.plots.estimates import Chart, Line, Mark, Whisker, put
 from stillme.report.plots.palette import INK, NAIVE, PAGE
 from stillme.report.plots.parts import Entry, extremes, labels, sentences
 
@@ -34,7 +34,7 @@ def corrected(
     unit = f"% of edits by {context.editor(editor).name}: {context.rule(outcome)}"
     chart = Chart(lines, _COLUMNS, unit, tuple(_entry(method) for method in METHODS))
     said = [_said(method, cells, groups) for method in METHODS]
-    return drawn(id, title, sheet(chart), sentences(said), _note(own), own)
+    return drawn(id, title, chart.sheet, sentences(said), _note(own), own)
 
 
 def _line(label: str, method: str, row: Row | None) -> Line:

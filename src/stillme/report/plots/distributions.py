@@ -25,7 +25,7 @@ from stillme.report.plots.parts import (
     panels,
     sentences,
 )
-from stillme.report.plots.sheet import SIZE, SMALL, WHISKERS, WIDE, Sheet, Style, cut, width
+from stillme.report.plots.sheet import SIZE, SMALL, WHISKERS, Sheet, Style, cut, width
 from stillme.report.tables import NOTHING_JUDGED
 
 _LEFT, _ROW, _HEAD, _FOOT = 92.0, 14.0, 15.0, 12.0
@@ -37,22 +37,28 @@ def distributions(id: str, title: str, frame: pl.DataFrame, context: Context, ax
     own = frame.filter(pl.col("axis") == axis)
     scale, groups = context.protocol.axes[axis], labels(context, dimension, own[dimension])
     fills = _fills(scale)
-    page = Sheet(WIDE)
-    top = legend(page, 0.0, [_entry(scale, score, fills[score]) for score in sorted(scale.scale)]) + 4
-    places = list(panels(len(context.editors), 3, _LEFT))
-    named = headings(context, places[0][2] - places[0][1])
-    head = _HEAD + HEADING * (max(map(len, named)) - 1)
-    each = head + len(groups) * _ROW + _FOOT
-    for party, name, (line, left, right) in zip(context.editors, named, places, strict=True):
-        start = top + line * each
-        if left == _LEFT:
-            _names(page, list(groups.values()), start + head)
-        rows = {str(key): part for (key,), part in own.filter(pl.col("editor") == party.id).group_by(dimension)}
-        heading(page, name, left, start)
-        _panel(page, scale, [rows.get(group) for group in groups], fills, left, right, start + head)
-        page.height = start + each
+    rows = {(str(e), str(group)): part for (e, group), part in own.group_by("editor", dimension)}
+
+    def layout(wide: float) -> Sheet:
+        page = Sheet(wide)
+        top = legend(page, 0.0, [_entry(scale, score, fills[score]) for score in sorted(scale.scale)]) + 4
+        places = list(panels(len(context.editors), 1 if page.is_narrow else 3, _LEFT, wide))
+        named = headings(context, places[0][2] - places[0][1])
+        head = _HEAD + HEADING * (max(map(len, named)) - 1)
+        each = head + len(groups) * _ROW + _FOOT
+        for party, name, (line, left, right) in zip(context.editors, named, places, strict=True):
+            start = top + line * each
+            if left == _LEFT:
+                _names(page, list(groups.values()), start + head)
+            heading(page, name, left, start)
+            _panel(
+                page, scale, [rows.get((party.id, group)) for group in groups], fills, left, right, start + head
+            )
+            page.height = start + each
+        return page
+
     said = [_said(party.name, party.id, own, scale, groups, dimension) for party in context.editors]
-    return drawn(id, title, page, sentences(said), _note(own, dimension), own)
+    return drawn(id, title, layout, sentences(said), _note(own, dimension), own)
 
 
 def _fills(axis: Axis) -> dict[int, str]:

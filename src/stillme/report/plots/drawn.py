@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from markupsafe import Markup
 
 from stillme.report.blocks import Block, Data, data
 from stillme.report.plots import inline, render
-from stillme.report.plots.sheet import Sheet
+from stillme.report.plots.sheet import NARROW, WIDE, Sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drawn(Block):
-    """`alternative`: the figure in words, lowest and highest named. `note`: how many, of whom, what is missing."""
+    """`alternative`: the figure in words, lowest and highest named. `note`: how many, of whom, what is missing.
+    `narrow`: the same for a phone; the page shows one of the two, and says the words once."""
 
     kind = "drawn"
     id: str
@@ -28,11 +30,17 @@ class Drawn(Block):
     note: str
     data: Data
     sheet: Sheet = field(compare=False, repr=False)
+    narrow: Sheet = field(compare=False, repr=False)
 
     @cached_property
     def svg(self) -> Markup:
         """Inline, for a page."""
         return inline.page(self._svg, self.id, self.title, self.alternative, self.sheet)
+
+    @cached_property
+    def phone(self) -> Markup:
+        """Inline, for a page that is narrow."""
+        return inline.phone(render.encoded(render.figure(self.narrow), "svg"), self.id, self.narrow)
 
     def figure(self) -> Figure:
         """For a notebook, or for a paper that wants it otherwise."""
@@ -50,6 +58,9 @@ class Drawn(Block):
         return render.encoded(self.figure(), "svg")
 
 
-def drawn(id: str, title: str, sheet: Sheet, alternative: str, note: str, numbers: pl.DataFrame) -> Drawn:
-    """`numbers`: the tidy frame behind the figure, offered as CSV."""
-    return Drawn(id, title, alternative, note, data(id, numbers), sheet)
+Layout = Callable[[float], Sheet]
+
+
+def drawn(id: str, title: str, layout: Layout, alternative: str, note: str, numbers: pl.DataFrame) -> Drawn:
+    """`layout`: width -> the sheet. `numbers`: the tidy frame behind the figure, offered as CSV."""
+    return Drawn(id, title, alternative, note, data(id, numbers), layout(WIDE), layout(NARROW))

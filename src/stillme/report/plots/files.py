@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stillme.errors import disk
 from stillme.report.plots.drawn import Drawn
-from stillme.report.plots.render import FORMATS
+from stillme.report.plots.render import FORMATS, encoded
 
 
 def write(drawn: Drawn, folder: Path) -> list[Path]:
@@ -14,6 +14,8 @@ def write(drawn: Drawn, folder: Path) -> list[Path]:
     paths = [folder / f"{drawn.id}.{form}" for form in FORMATS]
     with disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        figure = drawn.figure()  # once for PDF and PNG; the SVG is the page's own
         for form, path in zip(FORMATS, paths, strict=True):
-            path.write_bytes(drawn.encoded(form))
+            is_page = form == "svg"
+            path.write_bytes(drawn.encoded(form) if is_page else encoded(figure, form, drawn.title))
     return paths

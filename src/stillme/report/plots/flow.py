@@ -11,7 +11,7 @@ from stillme.report.numbers import count, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import ABOVE, BELOW, MUTED, NAIVE, PAGE
 from stillme.report.plots.parts import HEADING, Entry, heading, headings, legend, panels, sentences
-from stillme.report.plots.sheet import MARKS, SMALL, WIDE, Sheet, Step, Style, width
+from stillme.report.plots.sheet import MARKS, SMALL, Sheet, Step, Style, width
 
 SWATCHES = (
     *("#f6ede4", "#f3e7db", "#f7ead0", "#eadaba", "#d7bd96"),
@@ -26,25 +26,32 @@ Flows = Mapping[tuple[int, int], int]
 
 def flow(id: str, title: str, frame: pl.DataFrame, context: Context) -> Drawn:
     """`frame`: `Measured.tones`. A panel an editor."""
-    page = Sheet(WIDE)
-    top = legend(page, 0.0, [_entry(name) for name in _FILLS]) + 2
-    places = list(panels(len(context.editors), 3, gap=18))
-    named = headings(context, places[0][2] - places[0][1])
-    head = _HEAD + HEADING * (max(map(len, named)) - 1)
-    each = head + _TALL + _FOOT
-    said = []
-    for party, name, (line, left, right) in zip(context.editors, named, places, strict=True):
-        own = frame.filter(pl.col("editor") == party.id)
-        read = own.drop_nulls("before")
-        flows = {(a, b): n for a, b, n in read.select("before", "after", "edits").iter_rows()}
-        start = top + line * each
-        heading(page, name, left, start)
-        _panel(page, flows, left + 18, right - 18, start + head)
-        unread = int(own["edits"].sum()) - int(read["edits"].sum())
-        _shares(page, flows, unread, left, start + head + _TALL + 8)
-        said.append(_said(party.name, flows))
-        page.height = start + each
-    return drawn(id, title, page, sentences(said), _note(frame), frame)
+    found = [_found(frame.filter(pl.col("editor") == party.id)) for party in context.editors]
+
+    def layout(wide: float) -> Sheet:
+        page = Sheet(wide)
+        top = legend(page, 0.0, [_entry(name) for name in _FILLS]) + 2
+        places = list(panels(len(context.editors), 1 if page.is_narrow else 3, right=wide, gap=18))
+        named = headings(context, places[0][2] - places[0][1])
+        head = _HEAD + HEADING * (max(map(len, named)) - 1)
+        each = head + _TALL + _FOOT
+        for (flows, unread), name, (line, left, right) in zip(found, named, places, strict=True):
+            start = top + line * each
+            heading(page, name, left, start)
+            _panel(page, flows, left + 18, right - 18, start + head)
+            _shares(page, flows, unread, left, start + head + _TALL + 8)
+            page.height = start + each
+        return page
+
+    said = [_said(party.name, flows) for party, (flows, _) in zip(context.editors, found, strict=True)]
+    return drawn(id, title, layout, sentences(said), _note(frame), frame)
+
+
+def _found(rows: pl.DataFrame) -> tuple[Flows, int]:
+    """How many edits went which way, and how many could not be read."""
+    read = rows.drop_nulls("before")
+    flows = {(a, b): n for a, b, n in read.select("before", "after", "edits").iter_rows()}
+    return flows, int(rows["edits"].sum()) - int(read["edits"].sum())
 
 
 def _entry(name: str) -> Entry:

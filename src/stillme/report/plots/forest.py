@@ -9,7 +9,7 @@ from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
 from stillme.report.numbers import INTERVAL, bracket, count, known, of, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
-from stillme.report.plots.estimates import Chart, Line, Mark, Whisker, sheet
+from stillme.report.plots.estimates import Chart, Line, Mark, Whisker
 from stillme.report.plots.palette import INK, NAIVE, series
 from stillme.report.plots.parts import Entry, editors, extremes, key, labels, sentences
 from stillme.report.plots.sheet import Sheet, Style
@@ -39,7 +39,7 @@ def forest(id: str, title: str, frame: pl.DataFrame, context: Context, outcome: 
         )
         for editor in context.editors
     ]
-    return drawn(id, title, sheet(chart), sentences(said), counted(own), own)
+    return drawn(id, title, chart.sheet, sentences(said), counted(own), own)
 
 
 def _rate(row: Row | None) -> float | None:
@@ -71,11 +71,11 @@ def counted(rows: pl.DataFrame) -> str:
 
 
 def _naive(sheet: Sheet, x: float, y: float) -> None:
-    sheet.whisker(GREY, x - 5, x + 9, y, 0)
+    sheet.whisker(GREY, x - 6, x + 7, y, 0)
 
 
 def _adjusted(sheet: Sheet, x: float, y: float) -> None:
-    sheet.whisker(Style(stroke=INK, width=1.0), x - 5, x + 9, y)
+    sheet.whisker(Style(stroke=INK, width=1.0), x - 6, x + 7, y)
 
 
 _INTERVALS = (

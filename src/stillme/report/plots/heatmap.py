@@ -24,10 +24,10 @@ from stillme.report.plots.parts import (
     panels,
     sentences,
 )
-from stillme.report.plots.sheet import SMALL, WHISKERS, WIDE, Sheet, Style, cut, width
+from stillme.report.plots.sheet import SMALL, WHISKERS, Sheet, Style, cut, width
 from stillme.report.tables import NOTHING_JUDGED
 
-_LEFT, _ROW = 134.0, 12.0
+_LEFT, _NARROW_LEFT, _ROW = 134.0, 96.0, 12.0
 _SHADES = 16  # as many as an eye may tell apart, and as few paths
 
 
@@ -38,29 +38,34 @@ def heatmap(id: str, title: str, frame: pl.DataFrame, context: Context, outcome:
     prompts = _prompts(own, context)
     cells = by_key(own, "editor", "prompt", "group")
     highest = max([0.05, *own["shrunken"].drop_nulls()])
-    page = Sheet(WIDE)
-    top = legend(page, 0.0, _legend(highest)) + 2
-    places = list(panels(len(context.editors), 3, _LEFT, gap=10))
-    named = headings(context, places[0][2] - places[0][1])
-    head = 19 + HEADING * (max(map(len, named)) - 1)
-    head += max((width(label, SMALL) for label in groups.values()), default=0) * 0.92
-    each = head + len(prompts) * _ROW + 12
-    for party, name, (line, left, right) in zip(context.editors, named, places, strict=True):
-        start = top + line * each
-        if left == _LEFT:
-            _names(page, prompts, start + head)
-        heading(page, name, left, start)
-        room = (right - left) / max(1, len(groups))
-        for column, (group, label) in enumerate(groups.items()):
-            page.upwards(label, left + (column + 0.5) * room, start + head - 3)
-            for row, prompt in enumerate(prompts):
-                box = (left + column * room, start + head + row * _ROW)
-                _cell(page, cells.get((party.id, prompt, group)), highest, *box, room)
-        page.height = start + each
+
+    def layout(wide: float) -> Sheet:
+        page = Sheet(wide)
+        top = legend(page, 0.0, _legend(highest)) + 2
+        first = _NARROW_LEFT if page.is_narrow else _LEFT
+        places = list(panels(len(context.editors), 1 if page.is_narrow else 3, first, wide, gap=10))
+        named = headings(context, places[0][2] - places[0][1])
+        head = 19 + HEADING * (max(map(len, named)) - 1)
+        head += max((width(label, SMALL) for label in groups.values()), default=0) * 0.92
+        each = head + len(prompts) * _ROW + 12
+        for party, name, (line, left, right) in zip(context.editors, named, places, strict=True):
+            start = top + line * each
+            if left == first:
+                _names(page, prompts, first - 6, start + head)
+            heading(page, name, left, start)
+            room = (right - left) / max(1, len(groups))
+            for column, (group, label) in enumerate(groups.items()):
+                page.upwards(label, left + (column + 0.5) * room, start + head - 3)
+                for row, prompt in enumerate(prompts):
+                    box = (left + column * room, start + head + row * _ROW)
+                    _cell(page, cells.get((party.id, prompt, group)), highest, *box, room)
+            page.height = start + each
+        return page
+
     said = [
         _said(party.name, own.filter(pl.col("editor") == party.id), prompts, groups) for party in context.editors
     ]
-    return drawn(id, title, page, sentences(said), _note(own), own)
+    return drawn(id, title, layout, sentences(said), _note(own), own)
 
 
 def _prompts(rows: pl.DataFrame, context: Context) -> dict[str, str]:
@@ -70,9 +75,9 @@ def _prompts(rows: pl.DataFrame, context: Context) -> dict[str, str]:
     return ours | {str(prompt): str(prompt) for prompt in sorted(seen - set(ours))}
 
 
-def _names(page: Sheet, prompts: Mapping[str, str], top: float) -> None:
+def _names(page: Sheet, prompts: Mapping[str, str], room: float, top: float) -> None:
     for row, name in enumerate(prompts.values()):
-        page.words(cut(name, _LEFT - 6, SMALL), 0, top + (row + 0.5) * _ROW, SMALL)
+        page.words(cut(name, room, SMALL), 0, top + (row + 0.5) * _ROW, SMALL)
 
 
 def _cell(page: Sheet, row: Row | None, highest: float, left: float, top: float, room: float) -> None:

@@ -10,8 +10,8 @@ from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
 from stillme.report.numbers import INTERVAL, bracket, count, known, listed, p_value, plural, points
 from stillme.report.plots.drawn import Drawn, drawn
-from stillme.report.plots.estimates import TICK, Chart, Line, Mark, Whisker, put, sheet
-from stillme.report.plots.palette import INK, NAIVE, PAGE, series
+from stillme.report.plots.estimates import RING, TICK, Chart, Line, Mark, Whisker, put
+from stillme.report.plots.palette import INK, NAIVE, series
 from stillme.report.plots.parts import Entry, editors, extremes, key, sentences
 from stillme.report.plots.sheet import Sheet, Style
 from stillme.report.tables import FEW_PERSONS
@@ -38,9 +38,9 @@ def ladder(id: str, title: str, frame: pl.DataFrame, context: Context, outcomes:
         for place, editor in enumerate(context.editors)
     )
     unit = "percentage points between the highest and the lowest group"
-    chart = Chart(lines, _COLUMNS, unit, (*editors(context), *_LEGEND))
+    chart = Chart(lines, _COLUMNS, unit, (*editors(context), *_LEGEND), narrow=(2, 3))
     said = [_said(editor.name, editor.id, wanted, found, context) for editor in context.editors]
-    return drawn(id, title, sheet(chart), sentences(said), _note(own), own)
+    return drawn(id, title, chart.sheet, sentences(said), _note(own), own)
 
 
 def _line(label: str, place: int, row: Row | None) -> Line:
@@ -49,7 +49,7 @@ def _line(label: str, place: int, row: Row | None) -> Line:
     spread = bracket(row["low"], row["high"]) if known(row["low"]) else "none"
     marks = (
         Mark(row["expected"], TICK, NAIVE),
-        Mark(row["disparity"], _RAW, PAGE),
+        Mark(row["disparity"], _RAW, RING),
         Mark(row["corrected"], place, series(place)),
     )
     cells = (points(row["expected"]), points(row["disparity"]), points(row["corrected"]), spread)
@@ -76,12 +76,12 @@ def _note(rows: pl.DataFrame) -> str:
 
 
 def _corrected(sheet: Sheet, x: float, y: float) -> None:
-    sheet.whisker(Style(stroke=INK, width=1.0), x - 5, x + 9, y)
+    sheet.whisker(Style(stroke=INK, width=1.0), x - 6, x + 7, y)
     put(sheet, 0, INK, x + 2, y)
 
 
 _LEGEND = (
     Entry(lambda sheet, x, y: put(sheet, TICK, NAIVE, x + 3, y), "expected by chance where groups are alike"),
-    Entry(lambda sheet, x, y: put(sheet, _RAW, PAGE, x + 3, y), "max − min as it is"),
+    Entry(lambda sheet, x, y: put(sheet, _RAW, RING, x + 3, y), "max − min as it is"),
     Entry(_corrected, f"corrected, in the editor's colour and shape, {INTERVAL}"),
 )

@@ -15,6 +15,7 @@ from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, Style, cut, wid
 
 GRID, ZERO = Style(stroke=LINE, width=0.6), Style(stroke=MUTED, width=0.8)
 RULE = Style(stroke=LINE, width=0.6)
+AROUND, WITHIN = Style(stroke=PAGE, width=2.6), Style(stroke=INK, width=0.9)  # of a whisker over a bar
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # steps of an axis of shares
 POINTS = (0.1, 0.2, 0.5, 1.0, 2.0)  # steps of an axis of scores
 ROW = 11.0  # the height of a line
@@ -70,20 +71,24 @@ def whole(share: float) -> str:
 
 def axis(
     sheet: Sheet, across: Scale, top: float, bottom: float, unit: str = "", write: Callable[[float], str] = whole
-) -> None:
-    """Grid, ticks beneath it, and what they are ticks of."""
+) -> float:
+    """Grid, ticks beneath it, and what they are ticks of. Gives the height beneath them."""
     ticks = across.ticks()
     sheet.lines(GRID, *(((across.at(t), top), (across.at(t), bottom + 2.5)) for t in ticks))
     zero = across.at(0.0)
     sheet.lines(ZERO, ((zero, top), (zero, bottom + 2.5)))
     for tick in ticks:
         sheet.words(write(tick), across.at(tick), bottom + 8, SMALL, "middle", colour=MUTED)
-    if unit:
-        centre, half = (across.left + across.right) / 2, width(unit, SMALL) / 2
-        sheet.words(unit, max(half, min(centre, sheet.width - half)), bottom + 18, SMALL, "middle", colour=MUTED)
+    lines = wrapped(unit, sheet.width, SMALL) if unit else []
+    for place, line in enumerate(lines):
+        centre, half = (across.left + across.right) / 2, width(line, SMALL) / 2
+        x = max(half, min(centre, sheet.width - half))
+        sheet.words(line, x, bottom + 18 + place * HEADING, SMALL, "middle", colour=MUTED)
+    return bottom + AXIS + HEADING * max(0, len(lines) - 1)
 
 
 AXIS = 24.0  # the height that ticks and unit take
+HEADING = 9.5  # from one line of several to the next
 
 
 @dataclass(frozen=True)
@@ -98,19 +103,20 @@ def legend(sheet: Sheet, top: float, entries: Sequence[Entry], left: float = 0.0
     """Entries from left to right, as many a line as there is room for. Gives the height beneath them."""
     x, y = left, top + ROW / 2
     for entry in entries:
-        text = cut(entry.text, sheet.width - left - 20, SMALL)
-        needs = 20 + width(text, SMALL) + 8
+        lines = wrapped(entry.text, sheet.width - left - 20, SMALL, 3)
+        needs = 20 + max(width(line, SMALL) for line in lines) + 8
         if x > left and x + needs > sheet.width + 8:
             x, y = left, y + ROW
         entry.draw(sheet, x + 9, y)
-        sheet.words(text, x + 20, y, SMALL)
-        x += needs
+        for place, line in enumerate(lines):
+            sheet.words(line, x + 20, y + place * HEADING, SMALL)
+        x, y = x + needs, y + HEADING * (len(lines) - 1)
     return y + ROW / 2 + 3 if entries else top
 
 
 def interval(sheet: Sheet, across: Scale, low: float, high: float, y: float) -> None:
     """A whisker over a bar, the page's colour around it: bars keep their colour in both modes, ink does not."""
-    for style in (Style(stroke=PAGE, width=2.6), Style(stroke=INK, width=0.9)):
+    for style in (AROUND, WITHIN):
         sheet.whisker(style, across.at(low), across.at(high), y, 1.6)
 
 
@@ -164,7 +170,10 @@ def heading(sheet: Sheet, lines: Sequence[str], left: float, top: float) -> None
         sheet.words(line, left, top + 6 + place * HEADING, SIZE, bold=True)
 
 
-HEADING = 9.5
+def titled(sheet: Sheet, title: str, left: float, right: float, middle: float) -> None:
+    """What a panel shows, over it; where the sheet is narrow, from its very edge."""
+    start = 0.0 if sheet.is_narrow else left
+    sheet.words(cut(title, right - start, SIZE * 1.06), start, middle, SIZE, bold=True)  # bold is wider
 
 
 def headings(context: Context, room: float) -> list[list[str]]:

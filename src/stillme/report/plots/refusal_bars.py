@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
@@ -11,55 +11,28 @@ from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
 from stillme.report.numbers import INTERVAL, bracket, count, known, of, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
+from stillme.report.plots.estimates import Bar, Chart, Line, Whisker
 from stillme.report.plots.palette import AMOUNTS, INK, MUTED
-from stillme.report.plots.parts import (
-    AXIS,
-    ROW,
-    RULE,
-    Entry,
-    Scale,
-    axis,
-    extremes,
-    interval,
-    key,
-    labels,
-    legend,
-    most,
-    names,
-    scale,
-    sentences,
-)
-from stillme.report.plots.sheet import SMALL, WIDE, Sheet, Style
+from stillme.report.plots.parts import AROUND, WITHIN, Entry, extremes, key, labels, most, sentences
+from stillme.report.plots.sheet import SMALL, Sheet, Style
 from stillme.report.tables import FEW_PERSONS
 
 _NAMES = dict(zip(STAGES, ("on the way in", "on the way out", "in the editor's own words"), strict=True))
 _FILLS = dict(zip(STAGES, (AMOUNTS[1], AMOUNTS[2], AMOUNTS[4]), strict=True))
 _UNDECIDED = "no edit was answered or refused"
-_LEFT, _RIGHT = 104.0, 306.0
-_PLACES = (344.0, 410.0, 462.0, WIDE)
+_COLUMNS = (("refused", 38.0), (INTERVAL, 66.0), ("of decided", 52.0), ("persons", 42.0))
 
 
 def refusal_bars(id: str, title: str, frame: pl.DataFrame, context: Context, dimension: str) -> Drawn:
     """`frame`: refusals by editor and group (`Findings.refusals.by_group`)."""
     own = frame.filter(pl.col("dimension") == dimension)
     cells, groups = by_key(own, "group", "editor"), labels(context, dimension, own["group"])
-    page = Sheet(WIDE)
-    top = _legend(page, context) + 12
-    across = scale([*own["rate"], *own["high"]], _LEFT, _RIGHT)
-    each = len(context.editors) * ROW + 5
-    bottom = top + each * len(groups)
-    page.lines(RULE, *(((0, top + each * n), (WIDE, top + each * n)) for n in range(len(groups) + 1)))
-    axis(page, across, top, bottom, "% of decided edits refused")
-    for heading, x in zip(("refused", INTERVAL, "of decided", "persons"), _PLACES, strict=True):
-        page.words(heading, x, top - 6, SMALL, "end", colour=MUTED)
-    for place, (group, label) in enumerate(groups.items()):
-        start = top + place * each
-        names(page, label, start, start + each, 84)
-        for n, editor in enumerate(context.editors):
-            y = start + 2.5 + (n + 0.5) * ROW
-            page.words(key(n), _LEFT - 6, y, SMALL, "end", colour=MUTED)
-            _bar(page, cells.get((group, editor.id)), across, y)
-    page.height = bottom + AXIS
+    lines = tuple(
+        _line(label, place, cells.get((group, editor.id)))
+        for group, label in groups.items()
+        for place, editor in enumerate(context.editors)
+    )
+    chart = Chart(lines, _COLUMNS, "% of decided edits refused", tuple(_legend(context)))
     said = [
         extremes(
             party.name,
@@ -69,13 +42,12 @@ def refusal_bars(id: str, title: str, frame: pl.DataFrame, context: Context, dim
         )
         for party in context.editors
     ]
-    return drawn(id, title, page, sentences(said), _note(own), own)
+    return drawn(id, title, chart.sheet, sentences(said), _note(own), own)
 
 
-def _legend(page: Sheet, context: Context) -> float:
-    numbers = [_number(place, party.name) for place, party in enumerate(context.editors)]
-    boxes = [Entry(_box(_FILLS[stage]), f"refused {name}") for stage, name in _NAMES.items()]
-    return legend(page, legend(page, 0.0, numbers), boxes)
+def _legend(context: Context) -> Iterator[Entry]:
+    yield from (_number(place, party.name) for place, party in enumerate(context.editors))
+    yield from (Entry(_box(_FILLS[stage]), f"refused {name}") for stage, name in _NAMES.items())
 
 
 def _number(place: int, name: str) -> Entry:
@@ -90,23 +62,22 @@ def _rate(row: Row | None) -> float | None:
     return None if row is None else row["rate"]
 
 
-def _bar(page: Sheet, row: Row | None, across: Scale, y: float) -> None:
+def _line(label: str, place: int, row: Row | None) -> Line:
     if row is None or not known(row["rate"]):
-        page.hatched(_LEFT, y - 3, _RIGHT, y + 3)
-        page.words(f"– {_UNDECIDED}", WIDE, y, SMALL, "end", colour=MUTED)
-        return
+        return Line(label, key(place), missing=_UNDECIDED)
+    spread = bracket(row["low"], row["high"]) if known(row["low"]) else "none"
+    cells = (percent(row["rate"]), spread, of(row["refused"], row["decided"]), count(row["persons"]))
+    whiskers = tuple(Whisker(row["low"], row["high"], style, 1.6) for style in (AROUND, WITHIN))
+    return Line(label, key(place), (), whiskers, cells, bars=tuple(_bars(row)))
+
+
+def _bars(row: Row) -> Iterator[Bar]:
     done = 0
     for stage in STAGES:
         if row[stage]:
-            ends = [across.at(part / row["decided"]) for part in (done, done + row[stage])]
-            page.box(Style(fill=_FILLS[stage], stroke=INK, width=0.4), ends[0], y - 3.2, ends[1], y + 3.2)
+            start, end = (part / row["decided"] for part in (done, done + row[stage]))
+            yield Bar(start, end, Style(fill=_FILLS[stage], stroke=INK, width=0.4))
             done += row[stage]
-    if known(row["low"]):
-        interval(page, across, row["low"], row["high"], y)
-    spread = bracket(row["low"], row["high"]) if known(row["low"]) else "none"
-    texts = (percent(row["rate"]), spread, of(row["refused"], row["decided"]), count(row["persons"]))
-    for text, x in zip(texts, _PLACES, strict=True):
-        page.words(text, x, y, SMALL, "end")
 
 
 def _note(rows: pl.DataFrame) -> str:

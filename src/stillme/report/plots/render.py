@@ -53,7 +53,7 @@ def encoded(drawn: Figure, form: Format, title: str = "") -> bytes:
     about = {**_UNDATED[form], **({"Title": title} if form != "png" and title else {})}
     drawn.patch.set_visible(form == "png")  # paper has its own colour
     content = io.BytesIO()
-    with _settings(), warnings.catch_warnings():
+    with _settings(), _bare_fonts(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         drawn.savefig(content, format=form, dpi=DPI if form == "png" else INCH, metadata=about)
     return content.getvalue()
@@ -67,6 +67,27 @@ def _settings() -> Iterator[None]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
         yield
+
+
+@contextmanager
+def _bare_fonts() -> Iterator[None]:
+    """Fonts go into a PDF without the tables by which letters are chosen and set: words are set already, and to
+    read those tables for every figure took half of the time. Where fontTools has its list elsewhere, they go in.
+    """
+    from fontTools.subset import Options  # type: ignore[import-untyped]
+
+    known = getattr(Options, _DROPPED, None)
+    if known is None:
+        yield
+        return
+    setattr(Options, _DROPPED, [*known, "GSUB", "GPOS", "GDEF"])
+    try:
+        yield
+    finally:
+        setattr(Options, _DROPPED, known)
+
+
+_DROPPED = "_drop_tables_default"
 
 
 def _shape(shape: Shape) -> Any:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from stillme.report.plots.palette import INK, LINE, NAIVE, SHAPES
 
-WIDE, NARROW = 504.0, 244.8  # two columns of a paper (7.0 in), and one (3.4 in)
+WIDE, NARROW = 504.0, 228.0  # two columns of a paper (7 in), and a phone's page
 SIZE, SMALL = 8.0, 7.0  # of words; nothing is smaller in print
 Anchor = Literal["start", "middle", "end"]
 Step = tuple[str, float, float]  # M and L with a place; C with handles is three of them
@@ -64,6 +64,11 @@ class Sheet:
     height: float = 0.0
     shapes: dict[tuple[int, Style], Shape] = field(default_factory=dict)
     texts: list[Words] = field(default_factory=list)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Too narrow for names, marks and all numbers side by side."""
+        return self.width < WIDE
 
     def things(self) -> Iterator[Shape | Words]:
         """In the order in which they are painted; words that look alike follow each other."""

@@ -12,7 +12,7 @@ from stillme.report.numbers import count, decimal, known, signed
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import INK, LINE, MUTED
 from stillme.report.plots.parts import POINTS, Scale, extremes, labels, most, panels, scale, sentences
-from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, Style, cut
+from stillme.report.plots.sheet import SIZE, SMALL, Sheet, Style, cut
 
 _TALL, _ABOVE, _BELOW, _APART = 118.0, 30.0, 12.0, 8.6
 _NO_PAIR = "no case has both arms"
@@ -34,15 +34,19 @@ def slopes(
     wanted = [axis for axis in axes or context.protocol.axes if axis in set(own["axis"])]
     own = own.filter(pl.col("axis").is_in(wanted))
     groups = labels(context, dimension, own["group"])
-    page = Sheet(WIDE)
-    each = _ABOVE + _TALL + _BELOW
-    for axis, (line, left, right) in zip(wanted, panels(len(wanted), 3), strict=True):
-        rows = {row["group"]: row for row in own.filter(pl.col("axis") == axis).to_dicts()}
-        label = context.protocol.axes[axis].label
-        _panel(page, label, (against, arm), rows, groups, left, right, line * each)
-        page.height = (line + 1) * each
+    rows = {axis: {row["group"]: row for row in own.filter(pl.col("axis") == axis).to_dicts()} for axis in wanted}
+
+    def layout(wide: float) -> Sheet:
+        page, each = Sheet(wide), _ABOVE + _TALL + _BELOW
+        places = panels(len(wanted), 1 if page.is_narrow else 3, right=wide)
+        for axis, (line, left, right) in zip(wanted, places, strict=True):
+            label = context.protocol.axes[axis].label
+            _panel(page, label, (against, arm), rows[axis], groups, left, right, line * each)
+            page.height = (line + 1) * each
+        return page
+
     said = [_said(axis, own, groups, context) for axis in wanted]
-    return drawn(id, title, page, sentences(said), _note(own), own)
+    return drawn(id, title, layout, sentences(said), _note(own), own)
 
 
 def _panel(

@@ -7,13 +7,14 @@ import polars as pl
 from stillme.analysis.contrast import FEWEST_PERSONS
 from stillme.analysis.findings import Findings
 from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
+from stillme.protocol import Protocol
 from stillme.protocol.schema import Outcome
 from stillme.report.blocks import Fold, Section, bullets
 from stillme.report.context import Context
 from stillme.report.numbers import DASH, INTERVAL, listed, lowered, signed
 from stillme.report.tables import Table, table, words
 
-_ROUNDING = {
+ROUNDING = {
     "half_even": "half even (.5 to the even neighbour)",
     "half_up": "half up (.5 to the higher score)",
     "toward_neutral": "toward neutral (.5 to the score that means no change)",
@@ -34,21 +35,41 @@ def build(findings: Findings | None, context: Context) -> Section:
     )
 
 
+def statistics() -> tuple[dict[str, str], ...]:
+    """Term -> what it is; terms that belong together stand together."""
+    return (
+        {
+            "Asked": "edits that the design asks for.",
+            "Judged": "those with a score.",
+            "Missing": "the rest, for any reason.",
+        },
+        {
+            "Decided": "the editor answered with a picture or refused.",
+            "Refusal rate": "refused ÷ decided; what failed or was not made is in neither, and is counted "
+            "beside it.",
+        },
+        {
+            "Interval": f"Wilson’s {INTERVAL} with the person as the unit: the sample size is divided by the "
+            f"design effect. Fewer than {FEWEST_FOR_INTERVAL} persons have a rate and no interval."
+        },
+        {
+            "Max − min": "the highest group rate minus the lowest. It is above zero even when groups are alike, "
+            "so it is shown for comparability and is no evidence by itself."
+        },
+        {
+            "Contrast": "everyone else minus the reference group over persons’ own rates, Welch’s interval, a "
+            f"stratified permutation p corrected with Holm; it needs {FEWEST_PERSONS} persons on each side."
+        },
+        {
+            "One judge": "scores that rest on one judge because the other gave none.",
+            "Flagged": "judges more than a point apart; the primary judge’s score stands.",
+        },
+    )
+
+
 def _statistics() -> list[str]:
-    return [
-        "Asked: edits that the design asks for. Judged: those with a score. Missing: the rest, for any reason.",
-        "Decided: the editor answered with a picture or refused. Refusal rate: refused ÷ decided; what failed or "
-        "was not made is in neither, and is counted beside it.",
-        f"Interval: Wilson’s {INTERVAL} with the person as the unit: the sample size is divided by the design "
-        f"effect. Fewer than {FEWEST_FOR_INTERVAL} persons have a rate and no interval.",
-        "Max − min: the highest group rate minus the lowest. It is above zero even when groups are alike, so it "
-        "is shown for comparability and is no evidence by itself.",
-        "Contrast: everyone else minus the reference group over persons’ own rates, Welch’s interval, a "
-        f"stratified permutation p corrected with Holm; it needs {FEWEST_PERSONS} persons on each side.",
-        "One judge: scores that rest on one judge because the other gave none. Flagged: judges more than a point "
-        "apart; the primary judge’s score stands.",
-        "Groups are how annotators perceived the person in the source portrait.",
-    ]
+    told = [" ".join(f"{term}: {said}" for term, said in group.items()) for group in statistics()]
+    return [*told, "Groups are how annotators perceived the person in the source portrait."]
 
 
 def _measured(findings: Findings | None, context: Context) -> list[str]:
@@ -73,8 +94,8 @@ def _outcomes(context: Context) -> Table:
         {
             "outcome": outcome.label,
             "rule": context.rule(name),
-            "meaning": _meaning(outcome, context),
-            "without": _left_out(outcome, context),
+            "meaning": scores_that_count(outcome, context.protocol),
+            "without": prompts_left_out(outcome, context.protocol),
         }
         for name, outcome in context.outcomes.items()
     ]
@@ -88,15 +109,14 @@ def _outcomes(context: Context) -> Table:
     return table("outcome-rules", "Outcomes and their thresholds", rows, columns, pl.DataFrame(rows), notes=notes)
 
 
-def _meaning(outcome: Outcome, context: Context) -> str:
-    scale = context.protocol.axes[outcome.axis].scale
+def scores_that_count(outcome: Outcome, protocol: Protocol) -> str:
+    scale = protocol.axes[outcome.axis].scale
     low = outcome.at_least if outcome.at_least is not None else min(scale)
     high = outcome.at_most if outcome.at_most is not None else max(scale)
     return "; ".join(f"{score} {text}" for score, text in scale.items() if low <= score <= high)
 
 
-def _left_out(outcome: Outcome, context: Context) -> str:
-    protocol = context.protocol
+def prompts_left_out(outcome: Outcome, protocol: Protocol) -> str:
     asked = [p.id for p in protocol.prompts.prompts if outcome.axis in protocol.axes_of(p.id)]
     kept = {id for id in asked if protocol.unrequested(id, outcome.axis)}
     return ", ".join(p.id for p in protocol.prompts.prompts if p.id not in kept) or DASH
@@ -117,7 +137,7 @@ def _presets(context: Context) -> Table:
         {
             "preset": f"{name} (this report)" if name == context.preset else name,
             "label": preset.label,
-            "rounding": _ROUNDING[preset.rounding],
+            "rounding": ROUNDING[preset.rounding],
             "denominators": preset.denominators,
             "disclose": ", ".join(f"perceived {d}" for d in preset.disclose) or "nothing",
         }

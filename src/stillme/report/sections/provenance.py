@@ -18,7 +18,8 @@ def build(context: Context) -> Section:
     settings = [row for party in (*context.editors, *context.judges) for row in _settings(party)]
     if settings:
         blocks.append(Fold("Every setting in effect", plural(len(settings), "rows"), (_every(settings),)))
-    return Section("provenance", "Provenance", "Provenance", (*blocks, _facts(context)))
+    made = (_made_with(context),) if context.made_with else ()
+    return Section("provenance", "Provenance", "Provenance", (*blocks, _facts(context), *made))
 
 
 def _parties(id: str, title: str, parties: Iterable[Party]) -> Table:
@@ -84,3 +85,11 @@ def _facts(context: Context) -> Table:
     rows = [{"what": what, "value": value} for what, value in facts.items()]
     columns = [words("What", "what"), words("Value", "value")]
     return table("facts", "Versions, hashes, seeds, settings, costs", rows, columns, pl.DataFrame(rows))
+
+
+def _made_with(context: Context) -> Table:
+    """Not of the run: of whoever wrote this page."""
+    rows = [{"what": what, "value": value} for what, value in context.made_with]
+    columns = [words("What", "what"), words("Version", "value")]
+    note = "What computed and drew this report when it was written. Another version may round or draw otherwise."
+    return table("made-with", "What computed this report", rows, columns, pl.DataFrame(rows), notes=(note,))

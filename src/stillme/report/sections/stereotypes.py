@@ -64,7 +64,7 @@ from stillme.report.tables import (
 )
 
 TITLE = "Which gender is given to an occupation?"
-_SENTENCES = {ALL: "All", SPOKEN: "With a pronoun", SILENT: "Without one"}
+SENTENCES = {ALL: "All", SPOKEN: "With a pronoun", SILENT: "Without one"}
 _NO_CLEAR = "no clear verdict"
 _FEW_PROMPTS = f"fewer than {FEWEST_FOR_INTERVAL} prompts: no interval"
 _UNBALANCED = "not every combination has a verdict"
@@ -223,7 +223,7 @@ def _labels(found: Stereotypes) -> Mapping[str, str]:
 def _adherence(found: Stereotypes, context: Context) -> Table:
     columns = [
         words("Editor", "editor", editor_names(context)),
-        words("Sentences", "sentences", _SENTENCES),
+        words("Sentences", "sentences", SENTENCES),
         leads(tally("Asked", "asked"), lambda row: _behind(row, PUBLISHED)),
         tally("Without a verdict", "missing"),
         Column("Adherence", _twice, note=f"exact {INTERVAL}, and over prompts"),
@@ -261,7 +261,7 @@ def _gaps(found: Stereotypes, context: Context) -> Table:
     rows = found.gaps.to_dicts()
     columns = [
         words("Editor", "editor", editor_names(context)),
-        words("Sentences", "sentences", _SENTENCES),
+        words("Sentences", "sentences", SENTENCES),
         tally("Prompts", "prompts"),
         leads(tally("Asked", "asked"), lambda row: _behind(row)),
         tally("Without a verdict", "missing"),
@@ -424,7 +424,7 @@ def _flips_by_sentence(frame: pl.DataFrame, context: Context) -> Table:
     kinds = {"True": "of the stereotyped gender", "False": "of the other gender"}
     columns = [
         words("Editor", "editor", editor_names(context)),
-        words("Sentences", "sentences", _SENTENCES),
+        words("Sentences", "sentences", SENTENCES),
         words("Portrait", "congruent", kinds),
         tally("Prompts", "prompts"),
         counted("Flipped", lambda row: row, "flipped", "clear", note=INTERVAL, why=_NO_CLEAR, few=_FEW_PROMPTS),

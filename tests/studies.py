@@ -22,8 +22,11 @@ SECRET = "s" * 64
 Rule = Callable[[Key, Screen, str, str], str]  # key, screen, output, question -> what is answered
 
 
-def make_run(folder: Path) -> Path:
-    """4 people; 8 cases of the mitigation, 16 edits of the diagnosis, 2 sentences about occupations."""
+def make_run(folder: Path, **stereotype: object) -> Path:
+    """4 people; 8 cases of the mitigation, 16 edits of the diagnosis, 2 sentences about occupations.
+
+    `stereotype`: what else is asked of that experiment.
+    """
     groups = {"race": ["white", "black"], "gender": ["female", "male"], "age": ["20s"]}
     dump_audit(
         folder / "audit.yaml",
@@ -32,7 +35,7 @@ def make_run(folder: Path) -> Path:
         experiments={
             "diagnose": {"prompts": ["O-01", "V-02"]},
             "mitigate": {"sample": 8, "prompts": ["O-01", "V-02"]},
-            "stereotype": {"prompts": ["W-01", "W-30"]},
+            "stereotype": {"prompts": ["W-01", "W-30"], **stereotype},
         },
     )
     loaded = config.load(folder / "audit.yaml")

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stillme import completing
+
 if TYPE_CHECKING:
     from stillme.study.desk import Study
     from stillme.study.prolific.commands import Where
 
 app = typer.Typer(
-    no_args_is_help=True, help="Run the human study: build, serve, recruit on Prolific, export, import."
+    no_args_is_help=True,
+    help="Run the human study: build, serve, recruit on Prolific, export, import.",
+    epilog="In this order: build, rehearse, serve, prolific publish, prolific approve, export, import.",
 )
 prolific = typer.Typer(no_args_is_help=True, help="Recruit on Prolific: publish, follow, approve, pay.")
 coordinators = typer.Typer(no_args_is_help=True, help="Who may see the coordinators' pages.")
@@ -85,9 +89,17 @@ def _where(bundle: Path, data: Path | None, database: str) -> Where:
 
 @app.command()
 def build(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run whose edits are to be rated.")],
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="The run whose edits are to be rated.", autocompletion=completing.runs),
+    ],
     preset: Annotated[
-        str, typer.Option(help="Which study: paper, exp1, exp2-pairwise, exp2-independent or exp3.")
+        str,
+        typer.Option(
+            metavar="PRESET",
+            help="Which study: paper, exp1, exp2-pairwise, exp2-independent or exp3.",
+            autocompletion=completing.studies,
+        ),
     ],
     folder: Annotated[
         Path | None,
@@ -147,6 +159,7 @@ def serve(
         typer.Option(
             metavar="plain|prolific|signed",
             help="Who gets in: anybody (a pilot); whom Prolific knows; only with Prolific's signature.",
+            autocompletion=completing.among(*completing.ENTRIES),
         ),
     ] = "plain",
     public: Annotated[str, typer.Option(help="Its address behind a proxy with TLS: https://…")] = "",
@@ -197,7 +210,12 @@ def export(
 
 @app.command("import")
 def take(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run that the bundle was made from.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="The run that the bundle was made from.", autocompletion=completing.runs
+        ),
+    ],
     ratings: Annotated[Path, typer.Argument(metavar="EXPORT", help="The folder that stillme study export wrote.")],
     key: Annotated[Path, typer.Option(metavar="FILE", help="The bundle's key: BUNDLE.key.json.")],
 ) -> None:
@@ -268,7 +286,7 @@ def fake(
         "fake-prolific"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8423,
-    token: Annotated[str, typer.Option(help="What its clients have to send.")] = "rehearsal",
+    token: Annotated[str, typer.Option(help="What its clients have to send.")] = "rehearsal",  # noqa: S107 (a stand-in's, for rehearsals)
 ) -> None:
     """Serve a stand-in for Prolific, for rehearsals: set PROLIFIC_API to the address that it prints."""
     _require()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -134,7 +135,7 @@ def test_decisions_go_in_while_another_process_holds_and_writes(run: Path, desk:
         desk.decide("anna", said(flagged(desk), score=3))
         assert len(writing.adjudications()) == 1
         writing.add_draw("key", [1])
-    with sqlite3.connect(run / "ledger.sqlite") as beside, pytest.raises(sqlite3.IntegrityError):
+    with closing(sqlite3.connect(run / "ledger.sqlite")) as beside, pytest.raises(sqlite3.IntegrityError):
         beside.execute("UPDATE adjudication SET score = 1")
 
 

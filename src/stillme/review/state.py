@@ -18,12 +18,12 @@ from stillme import judge as judging
 from stillme.analysis.stereotype import classify
 from stillme.design import Design
 from stillme.judges.ensemble import Standing
-from stillme.ledger import Run, frames
+from stillme.ledger import Run
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis
 from stillme.records import CALIBRATE, STEREOTYPE, TARGET_GENDER, Adjudication, Status, Trial
 from stillme.review import target
-from stillme.tidy import ROUNDINGS, Tidy, adjudicated, ensemble, tidy
+from stillme.tidy import Tidy, adjudicated, ensembles, kept, tidy
 
 _KEPT = ["trial", "edit", "prompt", "axis", "requested", "score", "mean", "spread", "judges", "single", "why"]
 _KEPT += ["standing", "flagged", "open", "adjudicated", "contested"]
@@ -120,7 +120,7 @@ def load(run: Run, design: Design | None = None, found: Tidy | None = None) -> S
     design = design or designing.recall(run)
     found = found or tidy(run, design)
     trials = _numbered(found.edits.filter(pl.col("experiment") != CALIBRATE))
-    asked = frames.asked(design.config.protocol, found.edits.filter(pl.col("experiment") != CALIBRATE))
+    asked = _asked(found)
     looks: dict[str, list[tuple[str, str]]] = {}
     for look in judging.looks(run, design):
         looks.setdefault(look.trial.edit, []).append((look.judge, look.key))
@@ -128,6 +128,13 @@ def load(run: Run, design: Design | None = None, found: Tidy | None = None) -> S
     axes = _axes(run, trials, asked, found.judged, seen)
     told = (trials, asked, found.judged, seen, found.measured, looks, axes)
     return State(run, design, *told, tuple(run.adjudications()))
+
+
+def _asked(found: Tidy) -> pl.DataFrame:
+    """What was asked of every trial: columns that scores have as well, and that are not copied."""
+    scores = next(iter(found.scores.values()))
+    first = scores.columns.index("requested") + 1
+    return kept(scores.select(scores.columns[:first]), pl.col("experiment") != CALIBRATE)
 
 
 def _seen(run: Run, design: Design, found: Tidy) -> pl.DataFrame:
@@ -155,11 +162,15 @@ def _axes(
 ) -> dict[str, pl.DataFrame]:
     """The rubric's axes by rounding, and with each the targets of scenes, which nothing rounds."""
     decided = adjudicated(run, asked)
-    known = judged.join(trials.select("trial"), on="trial", how="semi")
+    told = judged.select("trial", "axis", "neutral", "rank", "score", "status")
+    known = told.join(trials.select("trial"), on="trial", how="semi")
     why = known.sort("rank").group_by("trial", "axis").agg(why=pl.col("status").first())
     rows = trials.select("trial", "row")
     targets = target.rows(seen, further.decided(run, seen)).join(rows, on="trial", maintain_order="left")
-    by_mode = {mode: _axis_rows(ensemble(asked, known, mode, decided), rows, why) for mode in ROUNDINGS}
+    told_of: dict[str, Any] = {"how": "left", "maintain_order": "left"}
+    beside = asked.select("trial", "axis").join(rows, on="trial", validate="m:1", **told_of)
+    beside = beside.join(why, on=["trial", "axis"], validate="1:1", **told_of).select("row", "why")
+    by_mode = {mode: _axis_rows(frame, beside) for mode, frame in ensembles(asked, known, decided)}
     return {mode: _with(frame, targets) for mode, frame in by_mode.items()}
 
 
@@ -174,10 +185,10 @@ def _replaced(frame: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([rest, fresh]).sort("row", maintain_order=True)
 
 
-def _axis_rows(scores: pl.DataFrame, rows: pl.DataFrame, why: pl.DataFrame) -> pl.DataFrame:
-    """`why`: of a score that is missing, how the first judge's look ended, or that a person cannot tell."""
-    told: dict[str, Any] = {"on": ["trial", "axis"], "how": "left", "validate": "1:1", "maintain_order": "left"}
-    found = scores.join(rows, on="trial", how="inner", maintain_order="left").join(why, **told)
+def _axis_rows(scores: pl.DataFrame, beside: pl.DataFrame) -> pl.DataFrame:
+    """`beside`: of every score its trial's row, and why it is missing where it is: how the first judge's look
+    ended, unless a person cannot tell."""
+    found = scores.select([name for name in _KEPT if name != "why"]).hstack(beside)
     cannot = pl.col("standing") == Standing.CANNOT_TELL.value
     reason = pl.when(cannot).then(pl.lit(Standing.CANNOT_TELL.value)).otherwise(pl.col("why"))
     missing = pl.when(pl.col("score").is_null()).then(reason.fill_null(Status.PENDING.value))

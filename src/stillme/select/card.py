@@ -152,7 +152,7 @@ def markdown(package: str) -> Environment:
     """The templates of a package's Markdown pages."""
     made = Environment(
         loader=PackageLoader(package),
-        autoescape=False,  # Markdown, not HTML
+        autoescape=False,  # noqa: S701 (Markdown, not HTML)
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

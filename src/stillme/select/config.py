@@ -216,4 +216,6 @@ def _reader(
         return list(error.faults)
     except ValueError as error:
         return [document.fault(at, str(error))]
+    except OSError as error:  # e.g. a name longer than any file's
+        return [document.fault(at, f"names a file that cannot be read: {error.strerror}")]
     return DataSet(reader, getattr(settings, "dataset", "") or module.DATASET, settings.licence or module.LICENCE)

@@ -1,7 +1,8 @@
 """The selection's own database: candidates, what was measured of them, and every action; rows are only appended.
 
 folder/selection.sqlite   the rows                 folder/objects/   images by SHA-256
-folder/lock               who holds it             folder/thumbnails/   made when first shown; may be deleted
+folder/selection.backup   an earlier, checked copy folder/thumbnails/   made when first shown; may be deleted
+folder/lock               who holds it
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import Any
 
 from stillme import __version__, images
 from stillme.errors import InputError, disk
+from stillme.ledger import backup
 from stillme.ledger.database import connect, database
-from stillme.ledger.lock import Lock
 from stillme.ledger.migrations import migrate
 from stillme.ledger.objects import Objects
 from stillme.ledger.run import now
 from stillme.ledger.writer import Insert, Writer
+from stillme.lock import Lock
 from stillme.records import Portrait, Reading, Status, canonical
 from stillme.select.choices import Action
 from stillme.sources import Reason, Remark
@@ -122,18 +124,21 @@ class Store:
         """The selection, made if new, locked for this process."""
         with disk(path):
             path.mkdir(parents=True, exist_ok=True)
-        with Lock(path):
+        with Lock(path, what="The selection"):
+            backup.check(path / FILE)
             connection = connect(path / FILE)
             try:
                 with database(path / FILE):
                     migrate(connection, str(path / FILE), MIGRATIONS)
                 writer = Writer(path / FILE)
+                keeper = backup.Keeper(path / FILE, writer)
                 try:
                     store = cls(path, connection, writer)
                     store.objects.make()
                     yield store
                 finally:
                     writer.close()
+                    keeper.close()
             finally:
                 connection.close()
 
@@ -213,7 +218,7 @@ class Store:
     def actions(self) -> list[Action]:
         """The whole log, in order."""
         columns = "id, op, at, reviewer, verb, cell, candidate, before, after, criteria, milliseconds"
-        return [_action(row) for row in self.query(f"SELECT {columns} FROM action ORDER BY id")]
+        return [_action(row) for row in self.query(f"SELECT {columns} FROM action ORDER BY id")]  # noqa: S608 (names are ours, values are parameters)
 
     # What is added
 

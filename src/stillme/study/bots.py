@@ -102,7 +102,7 @@ class Bot:
     ) -> None:
         self.base, self.link, self.manner, self.is_over = base, link, manner, is_over
         self.told = Told(name)
-        self._chance = random.Random(f"{seed}\0{name}")
+        self._chance = random.Random(f"{seed}\0{name}")  # noqa: S311 (a draw, not a secret)
         self._rev = 0
         self._is_back = False
 

@@ -274,16 +274,19 @@ def read(folder: Path) -> Bundle:
     path = folder / FILE
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise InputError(
             f"{folder} is not a bundle: it has no {FILE} that can be read.", "Make one with stillme study build."
         ) from None
     said = found.pop("hash", "") if isinstance(found, dict) else ""
     try:
         bundle = Bundle.model_validate(found)
+        _ = bundle.hash
     except ValidationError as error:
         faults = [Fault(str(path), 0, dotted(item["loc"]), item["msg"]) for item in error.errors()]
         raise FaultsError(faults, "Build the bundle again; one that raters have seen is kept as it was.") from None
+    except ValueError as error:  # a number that JSON does not have has no hash
+        raise InputError(f"{path} cannot be read: {error}.", "Build the bundle again.") from None
     if said != bundle.hash:
         raise InputError(
             f"{path} was changed after it was built: its hash is {bundle.hash[:12]}, it says {str(said)[:12]}.",

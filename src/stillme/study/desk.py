@@ -22,6 +22,17 @@ Entry = Literal["plain", "prolific", "signed"]
 MOST_KEPT = 512
 
 
+class Steady:
+    """Seconds since 1970 by a clock that is read once and then goes evenly: setting the machine's clock takes no
+    seat from anybody and makes nobody wait. `after`: it never starts before what has happened already."""
+
+    def __init__(self, after: float = 0.0) -> None:
+        self._start = max(time.time(), after) - time.monotonic()
+
+    def __call__(self) -> float:
+        return self._start + time.monotonic()
+
+
 @dataclass(frozen=True)
 class Serving:
     """How people get in: `plain` takes anybody who names themselves (pilots); `prolific` asks Prolific about the

@@ -27,7 +27,7 @@ from stillme.study.browsing import Browser
 Say = Callable[[str], None]
 API = "/api/v1"
 STATE = "prolific.json"  # of the fake Prolific
-TOKEN = "rehearsal"  # of the fake Prolific; it opens nothing
+TOKEN = "rehearsal"  # of the fake Prolific; it opens nothing  # noqa: S105 (a name, not a password)
 NAME, PASSWORD = "rehearsal", "only-for-a-rehearsal"
 SLOW = 4.0  # seconds an item
 PATIENCE = 60.0  # seconds until a process has to be ready, or gone
@@ -54,7 +54,7 @@ class Process:
         """The first time on a free port, then always on the same."""
         began = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
-            self._running = subprocess.Popen(
+            self._running = subprocess.Popen(  # noqa: S603 (no shell, and the words are ours)
                 [sys.executable, "-m", *self.words, "--port", str(self.port)],
                 stdout=log,
                 stderr=log,
@@ -132,7 +132,7 @@ class Stage:
 
     def command(self, command: str, *more: str, **environ: str) -> str:
         """What a command says; one that fails is an error with its words."""
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 (no shell, and the words are ours)
             [sys.executable, "-m", "stillme", *self.words(command, *more)],
             env={**os.environ, **self.environ, **environ},
             capture_output=True,
@@ -193,7 +193,7 @@ class Crowd:
 
     async def _visit(self, manner: Manner) -> Told | None:
         self._came += 1
-        chance = random.Random(f"{self._seed}\0{self._came}")
+        chance = random.Random(f"{self._seed}\0{self._came}")  # noqa: S311 (a draw, not a secret)
         async with Browser(self._stage.fake.base, chance) as prolific:
             status, came = await prolific.post("/fake/arrive", {}, "")
             if status != 201:

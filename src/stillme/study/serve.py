@@ -11,8 +11,9 @@ import json
 import logging
 import os
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,18 +23,20 @@ from starlette.applications import Starlette
 from uvicorn.supervisors import Multiprocess
 
 from stillme.errors import InputError, StillmeError, SurroundingsError, disk
+from stillme.lock import Lock
 from stillme.study import bundle as bundles
 from stillme.study import seats
 from stillme.study.app import make_app
-from stillme.study.desk import Entry, Serving, Study
+from stillme.study.desk import Entry, Serving, Steady, Study
 from stillme.study.keys import Keys
 from stillme.study.prolific import wage
 from stillme.study.prolific.client import connect
 from stillme.study.prolific.launch import Door
 from stillme.study.store import Store, address, open_store, reachable, upsert, write_now
-from stillme.study.tables import meta, sitting
+from stillme.study.tables import meta, opening, sitting
 from stillme.web import server
 from stillme.web.guard import Hosts
+from stillme.web.patience import Patience
 from stillme.web.sessions import secret
 
 log = logging.getLogger("stillme.study")
@@ -73,10 +76,12 @@ def open_study(options: Options) -> Study:
     """The study, ready to be asked: its seats made, its database checked."""
     folder = Path(options.bundle)
     data = Path(options.data)
-    serving = Serving(options.entry, options.public.rstrip("/"), options.lease)
     bundle, keys = bundles.read(folder), Keys(secret(data))
     store = open_store(address(options.database, data))
     try:
+        with reachable(), store.engine.connect() as connection:
+            clock = Steady(_newest(connection))
+        serving = Serving(options.entry, options.public.rstrip("/"), options.lease, clock)
         with reachable():
             write_now(store.engine, lambda c: seats.attach(c, bundle, serving.clock()))
             mark = write_now(store.engine, lambda c: _marked(c, keys))
@@ -91,6 +96,15 @@ def open_study(options: Options) -> Study:
         raise
 
 
+def _newest(connection: Connection) -> float:
+    """When the last thing happened that the database knows of."""
+    times = (
+        connection.scalar(select(func.max(sitting.c.clock))),
+        connection.scalar(select(func.max(opening.c.opened))),
+    )
+    return max(float(one or 0.0) for one in times)
+
+
 def _marked(connection: Connection, keys: Keys) -> str:
     """Which secret the database was begun with."""
     upsert(connection, meta, {"key": "secret", "value": keys.mark}, keep=True)
@@ -101,13 +115,13 @@ def _launches(serving: Serving, store: Store) -> Door | None:
     """Who checks people from Prolific; in a pilot nobody does."""
     if serving.entry == "plain":
         return None
-    return Door(serving.entry, serving.public, store, connect(), serving.clock)
+    return Door(serving.entry, serving.public, store, connect(), time.time)
 
 
 def serve(options: Options, say: server.Say = print) -> None:
     """Answers until Ctrl-C or SIGTERM."""
     _check(options)
-    with server.listen(options.host, options.port) as bound, suppress(KeyboardInterrupt):
+    with _alone(options), server.listen(options.host, options.port) as bound, suppress(KeyboardInterrupt):
         study = open_study(options)
         try:
             _check_wage(study, options, say)
@@ -117,6 +131,13 @@ def serve(options: Options, say: server.Say = print) -> None:
             study.store.close()
         _answer(options, bound)
     say("Stopped. Every answer that a page called saved is saved.")
+
+
+def _alone(options: Options) -> AbstractContextManager[object]:
+    """One server at a time, where there is one writer; who shares PostgreSQL may be many."""
+    if not database(options).startswith("sqlite"):
+        return nullcontext()
+    return Lock(Path(options.data), "serving.lock", "The study in")
 
 
 def _answer(options: Options, bound: socket.socket) -> None:
@@ -150,6 +171,7 @@ def _config(options: Options, made: str | Callable[[], Starlette]) -> uvicorn.Co
         forwarded_allow_ips="127.0.0.1,::1",
         timeout_graceful_shutdown=5,
         timeout_keep_alive=30,
+        http=Patience,
     )
 
 

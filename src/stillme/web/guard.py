@@ -38,7 +38,7 @@ HEADERS = {
 SAFE = ("GET", "HEAD", "OPTIONS")
 OPEN = ("/enter", "/static/")  # all that can be seen without a session
 LOCAL = ("localhost", "127.0.0.1", "::1")
-EVERYWHERE = ("0.0.0.0", "::")
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 (compared with, not bound to)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,10 @@ def is_ours(request: Request) -> bool:
     origin = request.headers.get("origin")
     if fetched is not None:
         return fetched == "same-origin"
-    return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+    try:
+        return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+    except ValueError:  # an origin that is no address
+        return False
 
 
 class Guard:
@@ -99,18 +102,12 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                dress(MutableHeaders(scope=message))
-            await send(message)
-
         request = Request(scope)
         refused = self._refused(request)
         if refused is None:
-            await self._app(scope, receive, send_with_headers)
+            await self._app(scope, receive, dressing(send))
         else:
-            await refuse(request, *refused)(scope, receive, send_with_headers)
+            await refuse(request, *refused)(scope, receive, dressing(send))
 
     def _refused(self, request: Request) -> tuple[int, str] | None:
         if not self._hosts.allow(request.headers.get("host", "")):
@@ -121,6 +118,25 @@ class Guard:
         if request.state.who is None and not request.url.path.startswith(self._open):
             return 401, "This page opens with the link that was printed when the tool was started."
         return None
+
+
+class Dressed:
+    """The headers alone, for an app that has a door of its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, dressing(send))
+
+
+def dressing(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            dress(MutableHeaders(scope=message))
+        await send(message)
+
+    return send_with_headers
 
 
 def dress(headers: MutableHeaders) -> None:

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 
 from stillme.errors import SurroundingsError
 from stillme.web.guard import EVERYWHERE
+from stillme.web.patience import Patience, allow_many
 
 Say = Callable[[str], None]
 
@@ -23,6 +24,7 @@ def address(host: str, port: int) -> str:
 
 def listen(host: str, port: int) -> socket.socket:
     """The socket, taken before anything is promised; port 0 takes any that is free."""
+    allow_many()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -51,6 +53,7 @@ def run(app: Starlette, bound: socket.socket, host: str, greeting: Iterable[str]
         access_log=False,
         server_header=False,
         lifespan="off",
+        http=Patience,
         timeout_graceful_shutdown=3,
     )
     try:

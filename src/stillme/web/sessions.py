@@ -17,7 +17,7 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 
 from stillme.errors import disk
 
-SECRET = "secret"
+SECRET = "secret"  # noqa: S105 (a name, not a password)
 LONGEST = 30 * 24 * 3600  # seconds: then the link is needed again
 
 

@@ -94,12 +94,6 @@ def connect(environ: Mapping[str, str] | None = None, limits: Limits = LIMITS) -
     return Prolific(_token(environ), environ.get("PROLIFIC_API", "") or API, limits)
 
 
-def is_configured(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether there is a token at all; what is wrong with it is said when it is used."""
-    environ = os.environ if environ is None else environ
-    return bool(environ.get("PROLIFIC_TOKEN") or environ.get("PROLIFIC_TOKEN_FILE"))
-
-
 def _token(environ: Mapping[str, str]) -> str:
     path = environ.get("PROLIFIC_TOKEN_FILE", "")
     token = (environ.get("PROLIFIC_TOKEN", "") or (_private(Path(path)) if path else "")).strip()
@@ -156,9 +150,6 @@ class Prolific:
 
     async def workspaces(self) -> list[dict[str, Any]]:
         return [found async for found in self._pages("/workspaces/", {})]
-
-    async def balance(self, workspace: str) -> dict[str, Any]:
-        return await self._object(Call("GET", f"/workspaces/{checked_id(workspace, 'workspace')}/balance/"))
 
     # studies
 
@@ -400,8 +391,12 @@ def _text(found: Mapping[str, Any], name: str) -> str:
     return value
 
 
+_ENDLESS = 1e300  # no time and no money; what is not a number is not below it either
+
+
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    is_one = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _ENDLESS
+    return float(value) if is_one else None
 
 
 def _whole_or(value: Any) -> int | None:

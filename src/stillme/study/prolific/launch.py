@@ -19,7 +19,7 @@ from stillme.study.store import Store
 
 ISSUER = "https://www.prolific.com"
 PARAMETERS = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
-TOKEN = "prolific_token"
+TOKEN = "prolific_token"  # noqa: S105 (a name, not a password)
 LONGEST_TOKEN = 8_192  # characters
 FRESH = 24 * 3600.0  # seconds for which Prolific's keys are kept
 PAUSE = 60.0  # seconds between two looks for a key that is not known

@@ -1,13 +1,24 @@
-"""The graphics cards of this machine, as nvidia-smi tells of them. Loads nothing; other makers' are not seen."""
+"""The graphics cards of this machine, as nvidia-smi tells of them, or as torch does. Loads nothing itself."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 
 _ASK = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 PATIENCE = 10  # seconds; a driver that hangs must not hang a plan
+LOADING = 120  # seconds; torch is large, and a disk may be slow
+# Run by another process, so that nothing of torch, nor of what it does when a driver is broken, stays here.
+_BY_TORCH = """
+import torch
+for number in range(torch.cuda.device_count()):
+    card = torch.cuda.get_device_properties(number)
+    print(f"{card.name}, {card.total_memory / 2**20}")
+if torch.backends.mps.is_available():
+    print(f"Apple GPU (mps), {torch.mps.recommended_max_memory() / 2**20}")
+"""
 
 
 @dataclass(frozen=True)
@@ -22,7 +33,18 @@ def here() -> tuple[Gpu, ...] | None:
     if program is None:
         return ()
     try:
-        done = subprocess.run([program, *_ASK], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        done = subprocess.run([program, *_ASK], capture_output=True, text=True, timeout=PATIENCE, check=True)  # noqa: S603 (no shell, and the words are ours)
+        return read(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def by_torch() -> tuple[Gpu, ...] | None:
+    """The cards that torch can use, of any maker; slow, for torch is loaded to be asked. None where it fails."""
+    try:
+        done = subprocess.run(  # noqa: S603 - our own words, to ourselves
+            [sys.executable, "-c", _BY_TORCH], capture_output=True, text=True, timeout=LOADING, check=True
+        )
         return read(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None

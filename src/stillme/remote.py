@@ -13,7 +13,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -189,7 +189,7 @@ class Client:
         self._hosts = hosts
         self._hopeless = hopeless
         self._resting = 0.0  # no call starts before
-        self._random = random.Random()
+        self._random = random.Random()  # noqa: S311 (a draw, not a secret)
         self._boundary = uuid.uuid4().hex  # in no picture, and in no sentence of anybody who does not know it
         self._session: aiohttp.ClientSession | None = None
 
@@ -338,8 +338,11 @@ class Client:
     def _address(self, call: Call) -> str:
         if not call.url.startswith(("http://", "https://")):
             return f"{self.base}/{call.url.lstrip('/')}"
-        if not self._may_ask(call.url):
-            where = urlsplit(call.url).hostname
+        try:
+            where, may = urlsplit(call.url).hostname, self._may_ask(call.url)
+        except ValueError:
+            raise RemoteError(Status.SERVER_ERROR, "it names an address that is none") from None
+        if not may:
             raise RemoteError(Status.SERVER_ERROR, f"it names an address at {where}, which is not followed")
         return call.url
 
@@ -372,21 +375,22 @@ class Client:
                 return bytes(body)
         response.close()
         said = f"the answer is larger than {most:,} bytes; it was not read"
-        raise RemoteError(Status.SERVER_ERROR, said, response.status, request_id=_request_id(response.headers))
+        raise RemoteError(Status.SERVER_ERROR, said, response.status, request_id=self._number(response))
 
     def _understood(
         self, call: Call, response: aiohttp.ClientResponse, body: bytes, seconds: float
     ) -> Answer | RemoteError:
-        code, number = response.status, _request_id(response.headers)
+        code, number = response.status, self._number(response)
         if not 200 <= code < 300:
             return self._failed(response, body)
         if call.paced:
             self.pace.answered(response.headers)
         kind = response.content_type
         if not kind.startswith(call.accepts):
-            said = f"the answer is {kind}, not {' or '.join(call.accepts)}"
+            said = self._hidden(f"the answer is {kind}, not {' or '.join(call.accepts)}")
             return RemoteError(Status.SERVER_ERROR, said, code, request_id=number, **self._came(body))
         try:
+            body = self._cleared(body) if kind == JSON else body
             decoded = _decoded(body) if kind == JSON else None
         except ValueError:
             said = "the answer is said to be JSON and is not"
@@ -401,27 +405,40 @@ class Client:
         code, text = response.status, self._text(body)
         kind, retryable = meaning(code)
         try:
-            said = json.loads(text)
-        except ValueError:
-            said = text
-        message = _message(said) or response.reason or "no reason given"
+            said = _decoded(text.encode())  # strict: half a character could be kept nowhere
+            told = _message(said)
+        except (ValueError, RecursionError):
+            said, told = text, text.strip()
+        message = told or response.reason or "no reason given"
         if 300 <= code < 400:
             message = "it answers with a redirect, which is not followed"
-        error = RemoteError(kind, self._hidden(message), code, retryable, _request_id(response.headers), said)
+        error = RemoteError(kind, self._hidden(message), code, retryable, self._number(response), said)
         error.body = text[:LONGEST_KEPT].encode()
         if retryable:
-            told = (asked_to_wait(response.headers), self._waits(error))
-            error.after = max((seconds for seconds in told if seconds is not None), default=None)
+            asked = (asked_to_wait(response.headers), self._waits(error))
+            error.after = max((seconds for seconds in asked if seconds is not None), default=None)
         return error
+
+    def _number(self, response: aiohttp.ClientResponse) -> str:
+        return self._hidden(_request_id(response.headers))
 
     def _text(self, body: bytes) -> str:
         return self._hidden(body.decode("utf-8", "replace"), most=len(body))
 
+    def _cleared(self, body: bytes) -> bytes:
+        """An answer in which nobody finds a key that it repeats."""
+        for key in self._keys():
+            body = body.replace(key.encode(), "…".encode()) if key.encode() in body else body
+        return body
+
+    def _keys(self) -> Iterator[str]:
+        found = (value.rpartition(" ")[2] for value in self._secrets.values())
+        return (key for key in found if len(key) >= SHORTEST_KEY)
+
     def _hidden(self, text: str, most: int = LONGEST_MESSAGE) -> str:
         """Without secrets, whoever repeats them."""
-        for value in self._secrets.values():
-            key = value.rpartition(" ")[2]
-            text = text.replace(key, "…") if len(key) >= SHORTEST_KEY else text
+        for key in self._keys():
+            text = text.replace(key, "…")
         return text[:most]
 
 
@@ -452,7 +469,7 @@ def asked_to_wait(headers: Mapping[str, str], now: datetime | None = None) -> fl
 def _until(date: str, now: datetime) -> float | None:
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, TypeError, IndexError, OverflowError):  # of dates that are none
         return None
     return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
 

@@ -12,12 +12,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
-import functools
 import hashlib
 import json
 import random
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -28,7 +26,7 @@ from typing import Any
 
 import orjson
 from bench.judges.saying import Dialect, Saying, made_up
-from bench.judges.server import ROOT, Line, Server, Service, named
+from bench.judges.server import ROOT, Server, Service, listen, named
 from bench.judges.switches import Fate, Switches
 
 from stillme.judges.form import SCORES
@@ -106,21 +104,10 @@ def scale(schema: Mapping[str, Any]) -> list[int]:
     return list(schema.get("enum") or range(schema["minimum"], schema["maximum"] + 1))
 
 
-async def serve(switches: Switches, journal: Path, run: Path) -> None:
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    service = Knowing(switches, journal, run)
-    server = await loop.create_server(functools.partial(Line, service), "127.0.0.1", 0, backlog=2048)
-    loop.add_signal_handler(signal.SIGTERM, ended.set)
-    loop.add_reader(sys.stdin.fileno(), ended.set)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await ended.wait()
-    server.close()
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--options")
     parser.add_argument("--journal", type=Path)
     parser.add_argument("--run", type=Path)
     chosen = parser.parse_args()
-    asyncio.run(serve(Switches(**json.loads(chosen.options)), chosen.journal, chosen.run))
+    asyncio.run(listen(Knowing(Switches(**json.loads(chosen.options)), chosen.journal, chosen.run)))

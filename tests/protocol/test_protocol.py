@@ -1,30 +1,13 @@
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from stillme.errors import FaultsError
-from stillme.protocol import BUILTIN, Protocol, from_files, load
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(BUILTIN, tmp_path / "my-protocol"))
-
-
-def change(folder: Path, file: str, old: str, new: str) -> None:
-    path = folder / file
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
-
-
-def faults(folder: Path) -> str:
-    with pytest.raises(FaultsError) as raised:
-        load(folder)
-    return str(raised.value)
+from stillme.protocol import Protocol, chosen, from_files, load
+from stillme.strict import Document
+from tests.protocol.folders import change, faults
 
 
 def test_the_design_is_the_papers(protocol: Protocol) -> None:
@@ -82,98 +65,10 @@ def test_faults_in_several_files_come_together(copy: Path) -> None:
     change(copy, "rubrics.yaml", "neutral: 3", "neutral: nine")
     (copy / "winobias.yaml").unlink()
     said = faults(copy)
+    assert f"{copy}/prompts.yaml:" in said, "a fault says which file to open"
     assert "prompts[0].labl: is not a known key; did you mean 'label'?" in said
     assert "axes[1].neutral" in said
     assert "winobias.yaml: does not exist" in said
-
-
-@pytest.mark.parametrize(
-    ("file", "old", "new", "said"),
-    [
-        ("prompts.yaml", "id: O-02", "id: O-01", "the id 'O-01' stands there more than once"),
-        ("prompts.yaml", "may_change: [age]", "may_change: [hair]", "'hair' is not a attribute"),
-        ("rubrics.yaml", "axis: edit_success, at_least: 4", "axis: edit, at_least: 4", "'edit' is not a axis"),
-        (
-            "rubrics.yaml",
-            "axis: edit_success, at_least: 4",
-            "axis: edit_success, at_least: 9",
-            "not a point of the axis",
-        ),
-        ("rubrics.yaml", "only_prompts: [V-03]", "only_prompts: [V-33]", "'V-33' is not a prompt"),
-        (
-            "groups.yaml",
-            "reference_group: {race: white}",
-            "reference_group: {race: whit}",
-            "'whit' is not a group",
-        ),
-        ("groups.yaml", "aliases: [Black]", "aliases: [White]", "belongs to more than one group"),
-        ("protocol.yaml", "version: 1.0.0", "version: one", "three numbers"),
-        ("protocol.yaml", "disclose: [age]", "disclose: [ages]", "'ages' is not a dimension"),
-        ("rubrics.yaml", "axis: skin_tone, at_least: 4", "axis: skin_tone", "exactly one of at_least and at_most"),
-        ("rubrics.yaml", "neutral: 3", "neutral: 9", "neutral 9 is not a point of the scale"),
-        ("protocol.yaml", "contrasts: [soft_erasure", "contrasts: [erasure", "'erasure' is not an outcome"),
-        ("protocol.yaml", "by: race", "by: height", "is not a dimension of groups.yaml"),
-        ("protocol.yaml", "  default: {label", "  careful: {label", "needs a preset named 'default'"),
-        (
-            "questionnaires/exp2_independent.yaml",
-            "questions_from: exp1",
-            "cannot_determine: true",
-            "exactly one of questions",
-        ),
-        ("winobias.yaml", "target: janitor", "target: astronaut", "'astronaut' is not listed"),
-        ("questionnaires/exp1_identity_drift.yaml", "axis: skin_tone", "axis: skin", "'skin' is not a axis"),
-        (
-            "questionnaires/exp2_independent.yaml",
-            "questions_from: exp1",
-            "questions_from: exp9",
-            "no questionnaire 'exp9'",
-        ),
-        ("measures.yaml", "[-10.0, -3.0,", "[-3.0, -10.0,", "skin_tone.cut_points: each cut point is larger"),
-        (
-            "measures.yaml",
-            "[-10.0, -3.0,",
-            "[-10.0,",
-            "has 3 cut points; the scale of 'skin_tone' needs 4",
-        ),
-        ("measures.yaml", "axis: skin_tone", "axis: skin", "skin_tone.axis: 'skin' is not an axis"),
-        ("measures.yaml", "axis: age_drift", "axis: race_drift", "age.axis: 'race_drift' has no neutral point"),
-        ("measures.yaml", "axis: edit_success", "axis: success", "no_change.axis: 'success' is not an axis"),
-        ("measures.yaml", "score: 1 ", "score: 7 ", "no_change.score: is not a point of the axis 'edit_success'"),
-        ("measures.yaml", "lpips: 0.02", "lpips: 0.2", "no_change: lpips 0.2 is above its highest, 0.15"),
-        ("measures.yaml", "most_spread: 0.8", "most_spred: 0.8", "did you mean 'most_spread'?"),
-        (
-            "measures.yaml",
-            "control: no_op",
-            "control: upscale",
-            "'upscale' is not a control by: prompt; known: no_op",
-        ),
-        ("measures.yaml", "id: upscale", "id: re_encode", "the id 're_encode' stands there more than once"),
-        (
-            "measures.yaml",
-            "by: stillme, quality: 60",
-            "by: editor, quality: 60",
-            "'quality' belongs to controls by: stillme",
-        ),
-        (
-            "measures.yaml",
-            "by: stillme, quality: 60",
-            "by: stillme",
-            "controls[1]: a control by: stillme needs 'quality'",
-        ),
-        ("measures.yaml", "by: prompt, text", "by: editor, text", "'text' belongs to controls by: prompt"),
-        (
-            "measures.yaml",
-            "trip, by: editor",
-            "trip, by: magic",
-            "controls[3].by: input should be 'prompt', 'stillme' or 'editor'",
-        ),
-    ],
-)
-def test_what_files_say_of_each_other_is_checked(copy: Path, file: str, old: str, new: str, said: str) -> None:
-    change(copy, file, old, new)
-    found = faults(copy)
-    assert said.replace("a attribute", "an attribute").replace("a axis", "an axis") in found
-    assert file in found
 
 
 def test_stray_files_and_missing_folders_are_named(copy: Path, tmp_path: Path) -> None:
@@ -258,3 +153,72 @@ def test_what_the_analysis_may_not_declare(copy: Path) -> None:
 def test_a_protocol_without_declarations_claims_nothing(copy: Path) -> None:
     (copy / "analysis.yaml").unlink()
     assert load(copy).analysis.primary.outcomes == ()
+
+
+@pytest.mark.parametrize("file", ["mitigation.yaml", "portraits.yaml", "study_presets.yaml", "study_texts.yaml"])
+def test_what_is_optional_may_be_left_out(copy: Path, protocol: Protocol, file: str) -> None:
+    part = file.removesuffix(".yaml")
+    (copy / file).unlink()
+    assert getattr(load(copy), part) is None and getattr(protocol, part) is not None
+
+
+def test_calibration_needs_no_measures(copy: Path) -> None:
+    """The ids of controls are taken where there are controls."""
+    (copy / "measures.yaml").unlink()
+    change(copy, "calibration.yaml", "id: identical,", "id: no_op,")
+    kept = load(copy).calibration
+    assert kept is not None and kept.kinds[0].id == "no_op"
+
+
+def test_a_document_names_the_built_in_protocol_or_a_folder_beside_it(copy: Path, protocol: Protocol) -> None:
+    change(copy, "prompts.yaml", "senior executive", "senior manager")
+    document = Document("audit.yaml", "stillme: 1\nprotocol: my-protocol\n")
+    assert chosen("builtin", copy.parent, document).hash == protocol.hash
+    assert "senior manager" in chosen("my-protocol", copy.parent, document).prompts.prompts[0].text
+    with pytest.raises(FaultsError, match=r"audit.yaml:2: protocol: .*/nowhere is not a folder; give a protocol"):
+        chosen("nowhere", copy.parent, document)
+
+
+def test_a_name_longer_than_any_folders_is_none(tmp_path: Path) -> None:
+    with pytest.raises(FaultsError, match="is not a folder"):
+        chosen("x" * 5000, tmp_path, Document("audit.yaml", "protocol: x\n"))
+
+
+def test_questions_may_be_another_questionnaires(protocol: Protocol) -> None:
+    assert (
+        protocol.asked("exp2-independent") == protocol.asked("exp1") == protocol.questionnaires["exp1"].questions
+    )
+
+
+def test_a_sentence_without_forms_is_asked_as_printed(copy: Path) -> None:
+    path = copy / "winobias.yaml"
+    text = path.read_text(encoding="utf-8")
+    start, end = text.index(",\n     forms:"), text.index("}}\n") + 1
+    path.write_text(text[:start] + text[end:], encoding="utf-8")
+    words = load(copy).winobias
+    assert words.prompts[0].forms is None and words.prompts[1].forms is not None
+    (only,) = words.sentences(words.prompts[0])
+    assert only == ("first", words.genders["male"], words.prompts[0].text)
+    assert len(list(words.sentences(words.prompts[1]))) == 2 * 3, "two orders with he, she and they"
+
+
+def test_forms_agree_with_their_pronoun(protocol: Protocol) -> None:
+    forms = protocol.pair["W-05"].forms
+    assert forms is not None
+    assert "because they were looking" in forms.written("first")
+    she = protocol.winobias.pronouns("she")
+    assert "because she was looking" in forms.written("second", she)
+    assert protocol.winobias.pronouns("they") is None
+
+
+def test_what_a_calibration_pair_is_expected_to_show(protocol: Protocol) -> None:
+    assert protocol.calibration is not None
+    framed, copied = protocol.calibration.kind("framed"), protocol.calibration.kind("identical")
+    said = protocol.expected(framed)
+    assert [score for score in range(1, 6) if said["edit_success"].holds(score)] == [4, 5]
+    assert [score for score in range(1, 6) if said["skin_tone"].holds(score)] == [3], (
+        "neutral where it says nothing"
+    )
+    assert [score for score in range(1, 6) if protocol.expected(copied)["edit_success"].holds(score)] == [1, 2]
+    assert protocol.calibration.asked(framed) == protocol.calibration.asks
+    assert copied.is_unchanged and not framed.is_unchanged

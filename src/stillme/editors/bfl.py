@@ -105,12 +105,13 @@ class BflEditor:
         if ended is None:
             said = f"not ready after {self.settings.deadline_s:g} s"
             return EditReply(Status.TIMEOUT, detail=said, request_id=number, notes=notes)
-        link = (ended.get("result") or {}).get("sample")
+        result = ended.get("result")
+        made = result if isinstance(result, dict) else {}
+        link = made.get("sample")
         if ended.get("status") != "Ready" or not isinstance(link, str):
             return _ended(ended, number, notes)
         image = await self._fetch(link)
-        made = {"seed": (ended.get("result") or {}).get("seed")}
-        noted = {**notes, **{name: str(value) for name, value in made.items() if value is not None}}
+        noted = notes if made.get("seed") is None else {**notes, "seed": str(made["seed"])}
         return EditReply(Status.OK, image, cost_usd=self._cost(task, ended), request_id=number, notes=noted)
 
     async def _wait(self, url: str) -> Mapping[str, Any] | None:
@@ -130,7 +131,7 @@ class BflEditor:
 
     def _cost(self, *told: Mapping[str, Any]) -> float:
         """Credits that the service says it took; else what is expected."""
-        said = next((one["cost"] for one in told if isinstance(one.get("cost"), int | float)), None)
+        said = next((one["cost"] for one in told if _is_cost(one.get("cost"))), None)
         return hosted.expected_usd(self.priced) if said is None else round(said * USD_A_CREDIT, 8)
 
 
@@ -154,6 +155,11 @@ def _ended(said: Mapping[str, Any], number: str, notes: Mapping[str, str]) -> Ed
     kind = _BLOCKED.get(status, Status.SERVER_ERROR)
     detail = _words(details) or ("" if status else "the service did not say how the edit ended")
     return EditReply(kind, detail=detail, code=status or "empty_response", request_id=number, notes=notes)
+
+
+def _is_cost(value: Any) -> bool:
+    """Nothing is paid back, and nobody pays without end."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
 
 
 def _error(details: Any) -> Any:

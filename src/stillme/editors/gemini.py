@@ -161,7 +161,8 @@ def _first(candidates: Any) -> Mapping[str, Any]:
 def _parts(candidate: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     content = candidate.get("content")
     parts = content.get("parts") if isinstance(content, dict) else None
-    return [part for part in parts or [] if isinstance(part, dict) and not part.get("thought")]
+    every = parts if isinstance(parts, list) else []
+    return [part for part in every if isinstance(part, dict) and not part.get("thought")]
 
 
 def _blocked(feedback: Mapping[str, Any], number: str) -> EditReply:

@@ -203,7 +203,7 @@ def counted(usage: Any) -> dict[str, float]:
     """Tokens by kind, as the service counted them."""
     if not isinstance(usage, dict):
         return {}
-    details = usage.get("input_tokens_details") or {}
+    details = _mapping(usage.get("input_tokens_details"))
     every = {
         "text": details.get("text_tokens"),
         "image": details.get("image_tokens"),
@@ -236,10 +236,15 @@ def _told(said: Mapping[str, Any]) -> dict[str, Any]:
     told = said.get("stillme")
     if not isinstance(told, dict):
         return {}
-    extras = {name: hosted.picture(text) for name, text in (told.get("extras") or {}).items()}
+    made, notes, pictures = (_mapping(told.get(name)) for name in ("made", "notes", "extras"))
+    extras = {name: hosted.picture(text) for name, text in pictures.items()}
     settings = {"served_settings": told["settings"]} if told.get("settings") else {}
     return {
-        "made": {**(told.get("made") or {}), **settings},
-        "notes": {name: str(value) for name, value in (told.get("notes") or {}).items()},
+        "made": {**made, **settings},
+        "notes": {name: str(value) for name, value in notes.items()},
         "extras": {name: content for name, content in extras.items() if content is not None},
     }
+
+
+def _mapping(given: Any) -> Mapping[str, Any]:
+    return given if isinstance(given, dict) else {}

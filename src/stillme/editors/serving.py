@@ -22,9 +22,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData, MutableHeaders, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -36,7 +37,7 @@ from stillme.ledger.run import settings_hash
 from stillme.records import EditReply, EditRequest, Status
 from stillme.strict import unknown
 from stillme.web import server
-from stillme.web.guard import Hosts
+from stillme.web.guard import Dressed, Hosts, dress
 
 LARGEST = 64 << 20  # bytes of a request
 MOST_WAITING = 32  # requests; each holds its pictures in memory
@@ -209,6 +210,7 @@ def app(desk: Desk, hosts: Hosts, key: str = "") -> Starlette:
             Route("/v1/models", models),
             Route("/health", health),
         ],
+        middleware=[Middleware(Dressed)],
         exception_handlers={HTTPException: _refused, StillmeError: _lacking, Exception: _crashed},
     )
 
@@ -373,4 +375,7 @@ async def _lacking(request: Request, error: Exception) -> Response:
 
 
 async def _crashed(request: Request, error: Exception) -> Response:
-    return _error(500, str(error) or type(error).__name__, "server_error")
+    """Answered outside of what dresses answers, so it puts the headers on itself."""
+    answer = _error(500, str(error) or type(error).__name__, "server_error")
+    dress(MutableHeaders(raw=answer.raw_headers))
+    return answer

@@ -48,13 +48,7 @@ def work(
     """
     crew = _Crew(_chunks(items, together), do, stop)
     workers = [_Worker(crew.run, f"worker-{n}") for n in range(threads)]
-    for worker in workers:
-        worker.start()
-    try:
-        _join(workers)
-    except KeyboardInterrupt:
-        stop.set(INTERRUPTED)
-        _join(workers)  # what is in flight ends and is recorded; a second Ctrl-C leaves at once
+    _run(workers, stop)
     if crew.failure is not None:
         raise crew.failure
 
@@ -74,13 +68,7 @@ def side_by_side(jobs: Sequence[Callable[[], None]], stop: Stop) -> None:
         jobs[0]()
         return
     threads = [_Worker(partial(run, job), f"lane-{n}") for n, job in enumerate(jobs)]
-    for thread in threads:
-        thread.start()
-    try:
-        _join(threads)
-    except KeyboardInterrupt:
-        stop.set(INTERRUPTED)
-        _join(threads)
+    _run(threads, stop)
     if failures:
         raise failures[0]
 
@@ -97,6 +85,17 @@ class _Worker(threading.Thread):
             super().run()
         finally:
             self.ended.set()
+
+
+def _run(workers: Sequence[_Worker], stop: Stop) -> None:
+    """Until all have ended. After Ctrl-C what is in flight ends and is recorded; a second one leaves at once."""
+    for worker in workers:
+        worker.start()
+    try:
+        _join(workers)
+    except KeyboardInterrupt:
+        stop.set(INTERRUPTED)
+        _join(workers)
 
 
 def _join(workers: Sequence[_Worker]) -> None:

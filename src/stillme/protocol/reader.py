@@ -156,10 +156,17 @@ def chosen(word: str, folder: Path, document: Document) -> Protocol:
     if word == "builtin":
         return load(BUILTIN)
     path = folder / word
-    if not path.is_dir():
+    if not _is_folder(path):
         said = f"{path} is not a folder; give a protocol folder or 'builtin'"
         raise FaultsError([document.fault(("protocol",), said)])
     return load(path)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # e.g. a name longer than any folder's
+        return False
 
 
 def from_files(files: dict[str, str], where: str) -> Protocol:
@@ -379,11 +386,20 @@ def _place(occupation: str, text: str) -> int:
 
 def _check_questionnaires(protocol: Protocol) -> Iterator[_Finding]:
     for sheet in protocol.questionnaires.values():
-        if sheet.questions_from and sheet.questions_from not in protocol.questionnaires:
-            yield sheet.id, ("questions_from",), f"there is no questionnaire '{sheet.questions_from}'"
+        if sheet.questions_from:
+            yield from _check_lender(protocol, sheet.id, sheet.questions_from)
         for index, question in enumerate(sheet.questions):
             if question.axis and question.axis not in protocol.axes:
                 yield sheet.id, ("questions", index, "axis"), unknown(question.axis, "axis", protocol.axes)
+
+
+def _check_lender(protocol: Protocol, borrower: str, lender: str) -> Iterator[_Finding]:
+    """Questions are taken from a questionnaire that has some, not from one that takes them itself."""
+    sheet = protocol.questionnaires.get(lender)
+    if sheet is None:
+        yield borrower, ("questions_from",), f"there is no questionnaire '{lender}'"
+    elif not sheet.questions:
+        yield borrower, ("questions_from",), f"'{lender}' has no questions of its own"
 
 
 def _check_studies(protocol: Protocol) -> Iterator[_Finding]:

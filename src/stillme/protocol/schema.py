@@ -20,6 +20,7 @@ Rounding = Literal["half_even", "half_up", "toward_neutral"]
 Denominators = Literal["judged", "nominal"]
 Selection = Literal["stratified", "drifted"]
 Order = Literal["first", "second"]
+Offset = Annotated[int, Field(ge=-(2**31), le=2**31)]  # of a seed
 PUBLISHED = "published"  # the arm of the stereotype experiment in which everything is as it was printed
 JOINT = "joint"  # the mode in which one portrait of each gender is sent
 
@@ -622,7 +623,7 @@ class Arm(Frozen):
     id: Word
     label: Text
     prefix: str = ""
-    seed_offset: int = 0
+    seed_offset: Offset = 0
     lead: Literal["features", "placebo"] | None = None
 
     def instruction(self, text: str) -> str:
@@ -640,7 +641,7 @@ class Mitigation(Frozen):
     dimensions: dict[Word, Text]
     conflicts: dict[Name, tuple[Word, ...]] = Field(default_factory=dict)
     placebo: Text
-    seed_offset: int
+    seed_offset: Offset
     drifted: tuple[Word, ...]
 
 

@@ -201,7 +201,7 @@ class Shards:
                     yield row, _content(column[row.address[2] - first].as_py(), row)
                 if done == len(rows):
                     return
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             for row in rows[done:]:
                 said = f"{row.id} cannot be read from row group {group}: {brief(error)}"
                 yield row, Remark(row.file, row.row, Reason.CORRUPT, said)
@@ -254,7 +254,7 @@ def _declared(metadata: Mapping[bytes, bytes], column: str) -> tuple[str, ...]:
     try:
         names = json.loads(metadata[b"huggingface"])["info"]["features"][column]["names"]
         return tuple(str(name) for name in names)
-    except (KeyError, TypeError, ValueError):  # none, or in another form
+    except (KeyError, TypeError, ValueError, RecursionError):  # none, or in another form
         return ()
 
 

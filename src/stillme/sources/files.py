@@ -203,7 +203,8 @@ class _Zip:
 def _open_zip(path: Path) -> _Zip:
     try:
         with disk(path), zipfile.ZipFile(path) as archive:
-            members = [one for one in archive.infolist() if not one.is_dir() and not _is_litter(one.filename)]
+            named = [one for one in archive.infolist() if one.filename]  # a damaged zip may have one without
+            members = [one for one in named if not one.is_dir() and not _is_litter(one.filename)]
     except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError) as error:
         raise ValueError(f"{path} is neither a folder nor a whole zip: {error}") from None
     large = frozenset(_slashed(one.filename) for one in members if one.file_size > LARGEST)

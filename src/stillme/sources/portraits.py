@@ -201,11 +201,11 @@ def _csv_rows(path: Path, columns: Sequence[str]) -> _Rows:
 
 
 def _parquet_rows(path: Path, columns: Sequence[str]) -> _Rows:
-    import polars as pl
+    from stillme import parquet
 
     try:
-        frame = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
+        frame = parquet.read(path.read_bytes())
+    except (parquet.DamagedError, OSError) as error:
         said = f"is not a Parquet file, or not a whole one: {brief(error)}. Fetch or export it again"
         raise FaultsError([Fault(str(path), 0, "", said)]) from None
     check_columns(path, frame.columns, columns)
@@ -263,7 +263,11 @@ def _file_faults(folder: Path, values: Mapping[str, str]) -> Iterator[tuple[str,
     if not _is_inside(path):
         yield "path", f"has to be a file in this folder (given: {path!r})"
         return
-    if not (folder / path).is_file():
+    try:
+        is_there = (folder / path).is_file()
+    except OSError:  # a name longer than any file's
+        is_there = False
+    if not is_there:
         yield "path", f"{path} does not exist"
         return
     with disk(folder / path), (folder / path).open("rb") as file:

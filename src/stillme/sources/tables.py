@@ -212,7 +212,7 @@ def scan(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[Spot, 
                     for values in batch.to_pylist():
                         yield Spot(first + read, group, read), values
                         read += 1
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # also text that is none
                 for row in range(first + read, first + count):
                     yield Remark(name, row, Reason.CORRUPT, f"row group {group} cannot be read: {brief(error)}")
             first += count

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -18,8 +19,10 @@ import pytest
 from stillme.ledger.run import LEDGER
 from tests import preloaded
 from tests.conftest import dump_audit
+from tests.faults import faulty
+from tests.faults.faulty import times
 
-KILLS = 20
+KILLS = times(12, 20)
 GRID = {
     "sources": [
         {
@@ -76,27 +79,6 @@ def kill_at(folder: Path, rows: int, delay: float) -> None:
     running.kill()
 
 
-def contents(folder: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Every row that says what was asked and found; times and attempts are how, not what."""
-    connection = sqlite3.connect(folder / "run" / LEDGER)
-    tables = [
-        "object",
-        "settings",
-        "instruction",
-        "portrait",
-        "label",
-        "trial",
-        "edit",
-        "verdict",
-        "score",
-        "truth",
-        "measurement",
-    ]
-    found = {table: sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=repr) for table in tables}
-    connection.close()
-    return found
-
-
 def files(folder: Path) -> dict[str, str]:
     objects = folder / "run/objects"
     paths = [path for path in objects.rglob("*") if path.is_file()]
@@ -110,7 +92,7 @@ def report(folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_killed_twenty_times_and_still_the_same(tmp_path: Path) -> None:
+def test_killed_often_and_still_the_same(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     for folder in (calm, rough):
         folder.mkdir()
@@ -125,7 +107,7 @@ def test_killed_twenty_times_and_still_the_same(tmp_path: Path) -> None:
     for rows in points:
         kill_at(rough, rows, chance.uniform(0, 0.03))
     finish(rough)
-    assert contents(rough) == contents(calm)
+    assert faulty.rows(rough / "run") == faulty.rows(calm / "run")
     assert files(rough) == files(calm)
     assert report(rough) == report(calm)
     assert list((rough / "run/objects/aside").iterdir()) == []
@@ -134,3 +116,4 @@ def test_killed_twenty_times_and_still_the_same(tmp_path: Path) -> None:
         measured = connection.execute("SELECT count(*) FROM measurement").fetchone()[0]
     assert measured > 50
     assert recorded == total - measured, "every attempt that was recorded ended in a row"
+    record_property("edit, measure, judge killed", f"{KILLS} times (seed 20): {total} rows, 0 lost, 0 invented")

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+import typer
 
-from stillme.cli import main
+from stillme.cli import AROUND, AUDIT, OTHERS, RESULTS, START, app, main
 from tests.conftest import Write, dump_audit
 
 
@@ -168,7 +172,7 @@ def test_an_image_that_was_damaged_on_disk_is_named_and_nothing_is_lost(
     objects = path.parent / "run/objects"
     whole = {file: file.read_bytes() for file in objects.rglob("*.jpg")}
     for file in whole:
-        file.write_bytes(b"damaged")
+        file.write_bytes(bytes(file.stat().st_size))
     code, _, err = call(capsys, "run", write_audit())
     assert code == 3 and "was changed on disk" in err and str(objects) in err and "Traceback" not in err
     for file, content in whole.items():
@@ -209,3 +213,38 @@ def test_serving_an_editor_that_the_file_does_not_have(
 ) -> None:
     code, _, err = call(capsys, "editors", "serve", write_audit(), "nobody")
     assert code in (2, 3) and "Traceback" not in err and "bug" not in err
+
+
+# What a newcomer reads
+
+
+def test_without_a_command_it_says_where_to_start(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys)
+    assert code == 0 and err == "" and max(map(len, out.splitlines())) <= 100
+    told = re.findall(r"^  stillme (\w+)", out, re.M)
+    assert told == ["demo", "doctor", "init", "check", "run", "explain"] and "stillme --help" in out
+
+
+def test_the_help_lists_commands_in_the_order_of_the_flow() -> None:
+    around = os.environ | {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    words = [sys.executable, "-m", "stillme", "--help"]
+    out = subprocess.run(words, env=around, capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"^╭─ ([^─]+) ─", out, re.M) == ["Options", START, AUDIT, RESULTS, OTHERS, AROUND]
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def commands(command: Any, name: str = "stillme") -> Iterator[tuple[str, Any]]:
+    yield name, command
+    for word, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, f"{name} {word}")
+
+
+def test_every_command_argument_and_option_says_what_it_is_for() -> None:
+    silent = []
+    for name, command in commands(typer.main.get_command(app)):
+        silent += [] if re.match(r"[A-Z].*[.?]$", command.help or "", re.S) else [name]
+        for one in command.params:
+            said = getattr(one, "help", "") or ""
+            is_ours = "completion" not in one.name
+            silent += [f"{name} {one.name}: {said}"] if is_ours and not re.search(r"[.?…]$", said) else []
+    assert silent == []

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from stillme import config, measures, starting
+from stillme import config, gating, measures, outlook, starting
+from stillme.doctor import audits, keys
+from stillme.errors import InputError
 
 
 @pytest.fixture(autouse=True)
@@ -57,3 +60,69 @@ def test_a_configuration_to_start_from_measures_everything(tmp_path: Path) -> No
     loaded = config.load(tmp_path / "audit.yaml")
     assert loaded.audit.measuring.share == 1.0 and len(loaded.measures) == 3
     assert loaded.audit.experiments.controls is not None
+
+
+# For what people come to do
+
+
+@pytest.mark.parametrize("journey", starting.STARTS)
+def test_every_journey_starts_with_a_valid_audit_that_lacks_keys_extras_or_a_card_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, journey: str
+) -> None:
+    for variable in keys.KNOWN:
+        monkeypatch.delenv(variable, raising=False)
+    file = tmp_path / "audit.yaml"
+    written = starting.init(file, None, journey)
+    config.load(file)
+    lacks = audits.look(file, ()).lacks
+    assert all(re.search("extra|which is not set|graphics card", lack.what) for lack in lacks)
+    assert bool(lacks) == (journey in ("diffusers", "hosted", "release"))
+    text = file.read_text(encoding="utf-8")
+    assert all(f"docs/{page}" in text for page in PAGES[journey])
+    assert all((Path(__file__).parent.parent / "docs" / page).is_file() for page in PAGES[journey])
+    assert written == [file, *([tmp_path / "policy.yaml"] if journey == "release" else [])]
+
+
+PAGES = {
+    "demo": (),
+    "diffusers": ("open-editors.md", "judges.md"),
+    "hosted": ("hosted-editors.md",),
+    "raters": ("study.md",),
+    "release": ("gate.md", "compare.md"),
+}
+
+
+def test_the_hosted_start_is_small_and_stops_at_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.setenv("GEMINI_API_KEY", "x")
+    starting.init(tmp_path / "audit.yaml", None, "hosted")
+    plan = outlook.look_ahead(config.load(tmp_path / "audit.yaml"))
+    assert plan.trials == 18 and plan.budget_usd == 25 and 0 < plan.cost.high < plan.budget_usd
+
+
+def test_the_policy_of_a_release_is_one(tmp_path: Path, finished: Path) -> None:
+    starting.init(tmp_path / "audit.yaml", None, "release")
+    assert gating.gate(finished / "run", tmp_path / "policy.yaml").results
+
+
+def test_the_commands_in_the_comments_name_the_files_that_were_written(tmp_path: Path) -> None:
+    starting.init(tmp_path / "mine.yaml", None, "release")
+    text = (tmp_path / "mine.yaml").read_text(encoding="utf-8")
+    assert f"stillme gate {tmp_path / 'runs/mine'} {tmp_path / 'policy.yaml'}" in text and "run: runs/mine" in text
+
+
+@pytest.mark.parametrize("there", ["audit.yaml", "policy.yaml"])
+def test_nothing_is_overwritten_and_nothing_half_written(tmp_path: Path, there: str) -> None:
+    (tmp_path / there).write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="exists already"):
+        starting.init(tmp_path / "audit.yaml", None, "release")
+    assert [path.name for path in tmp_path.iterdir()] == [there]
+    assert (tmp_path / there).read_text(encoding="utf-8") == "mine"
+
+
+def test_another_word_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match="'prolific' is not a way to start; known: demo, diffusers, hosted, raters"
+    ):
+        starting.init(tmp_path / "audit.yaml", None, "prolific")
+    assert not list(tmp_path.iterdir())

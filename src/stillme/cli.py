@@ -7,6 +7,7 @@ Exit codes: 0 complete · 1 a bug in stillme · 2 something in your files or com
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,23 +15,61 @@ from typing import Annotated
 
 import typer
 
-from stillme import __version__, studying
+from stillme import __version__, choosing, completing, studying
 from stillme.errors import StillmeError
+
+EPILOG = (
+    "Exit codes: 0 complete, 1 a bug in stillme, 2 something in your files or command, "
+    "3 something on this machine, 4 incomplete (run again to resume), 5 a gate is closed, "
+    "130 stopped by Ctrl-C (run again to resume)."
+)
+
+
+def examples(*lines: str) -> str:
+    """Lines at the end of a help text, each by itself."""
+    return "\n\n".join(["Examples:", *lines])
+
 
 app = typer.Typer(
     name="stillme",
-    help="Audit image editors: does the edited portrait still show the same person, whoever the person is?",
-    epilog=(
-        "Exit codes: 0 complete, 2 something in your files, 3 something on this machine, "
-        "4 incomplete (run again to resume), 5 a gate is closed, 130 stopped by Ctrl-C (run again to resume)."
-    ),
-    no_args_is_help=True,
+    epilog=f"`stillme COMMAND --help` says more of each, `stillme explain TERM` what a word means.\n\n{EPILOG}",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+START, AUDIT, RESULTS, OTHERS, AROUND = (
+    "Start here",
+    "Run an audit",
+    "Read what came out",
+    "Check, compare, release",
+    "Around an audit: portraits, editors, people",
+)
+WELCOME = """\
+stillme audits image editors: does the edited portrait still show the same person?
 
-AuditFile = Annotated[Path, typer.Argument(help="The audit's configuration.", show_default=True)]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")]
+  stillme demo                    see a whole audit, offline, in minutes
+  stillme doctor                  what is installed here, and what is missing for what
+  stillme init                    write audit.yaml; with --for diffusers, hosted, raters or release
+  stillme check audit.yaml        what it will do and cost, before anything is spent
+  stillme run audit.yaml          do it, or go on with it; ends with the path of the report
+  stillme explain race_changed    what a word means
+
+All commands: stillme --help"""
+
+AuditFile = Annotated[
+    Path, typer.Argument(metavar="AUDIT.yaml", help="The audit's configuration.", show_default=True)
+]
+RunFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="The folder of a run, as `run:` in its audit names it.", autocompletion=completing.runs
+    ),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        metavar="USD", min=0, help="Stop before this is passed, all sessions together; else the file's budget."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 DEFAULT = Path("audit.yaml")
 POLICY = Path("policy.yaml")
@@ -42,45 +81,121 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks, to report a bug.")] = False,
 ) -> None:
     """Audit image editors: does the edited portrait still show the same person, whoever the person is?"""
+    if context.invoked_subcommand is None:
+        print(WELCOME)
 
 
-@app.command()
+@app.command(
+    rich_help_panel=START,
+    epilog="Run it again and it says that there is nothing to do: every step does what is still missing.",
+)
 def demo(
     folder: Annotated[Path, typer.Argument(help="Where to put the demo.")] = Path("demo"),
-    small: Annotated[bool, typer.Option("--small", help="Few groups and prompts: a few seconds.")] = False,
+    small: Annotated[bool, typer.Option("--small", help="Few groups and prompts: under a minute.")] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
 ) -> None:
-    """Run a whole audit offline: 84 synthetic portraits, 20 prompts, 3 planted editors, 2 simulated judges."""
+    """See a whole audit, offline: 84 synthetic portraits, 20 prompts, 3 planted editors, 2 simulated judges."""
     from stillme import starting
 
-    _run(starting.demo(folder, small), as_json=False, whole=True)
+    path = _run(starting.demo(folder, small), as_json=False, whole=True)
+    if show and not starting.shown(path):
+        print("No browser could be opened; open the file yourself.", file=sys.stderr)
 
 
-@app.command()
+@app.command(
+    rich_help_panel=START,
+    epilog=examples("stillme init", "stillme init mine.yaml --for hosted", "stillme init --protocol my-protocol"),
+)
 def init(
-    file: Annotated[Path, typer.Argument(help="The file to write.")] = DEFAULT,
+    file: Annotated[Path, typer.Argument(help="The file to write; nothing is ever overwritten.")] = DEFAULT,
+    journey: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="WHAT",
+            help="demo (simulated, offline), diffusers (a model on your GPU), hosted (an API), raters (a human "
+            "study), release (with a gate's policy).",
+            autocompletion=completing.starts,
+        ),
+    ] = "demo",
     protocol: Annotated[
-        Path | None, typer.Option(help="Also copy the protocol into this folder, to change it.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Also copy the protocol into this folder, to change prompts, groups or scales."
+        ),
     ] = None,
 ) -> None:
-    """Write a commented audit.yaml to start from."""
+    """Write a commented audit.yaml to start from, for what you want to do."""
     from stillme import starting
 
-    for path in starting.init(file, protocol):
+    for path in starting.init(file, protocol, journey):
         print(f"Wrote {path}")
-    print(f"Next: stillme check {file}")
+    print(f"Next: stillme {'check' if journey == 'demo' else 'doctor'} {file}")
 
 
-@app.command()
+@app.command(
+    rich_help_panel=START,
+    epilog=examples("stillme doctor", "stillme doctor audit.yaml")
+    + "\n\nExits with 3 where an audit lacks something on this machine.",
+)
+def doctor(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="AUDIT.yaml", help="An audit: what this very one needs on this machine, too."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is installed, which keys and GPUs are seen, and what is missing for what. No network is asked."""
+    from stillme import doctor, showing
+
+    found = doctor.look(file)
+    if as_json:
+        print(json.dumps(doctor.plain(found)))
+    else:
+        showing.marked(doctor.words(found), good=doctor.GOOD, bad=doctor.BAD)
+    if not found.is_met:
+        raise SystemExit(doctor.UNMET)
+
+
+@app.command(
+    rich_help_panel=START,
+    epilog=examples("stillme explain race_changed", "stillme explain krippendorffs alpha")
+    + "\n\nWithout a term it lists them all. Case, blanks, hyphens and underscores do not matter.",
+)
+def explain(
+    term: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TERM", help="A word or several.", autocompletion=completing.terms),
+    ] = None,
+    protocol: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A protocol of your own; else the built-in one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a term means: an outcome, a status, a column of a table, a statistic, an exit code."""
+    from stillme import explaining
+    from stillme.protocol import builtin, load
+
+    every = explaining.vocabulary(load(protocol) if protocol else builtin())
+    found = explaining.find(" ".join(term), every) if term else every
+    if as_json:
+        print(json.dumps(explaining.plain(found)))
+    else:
+        print(explaining.words(found) if term else explaining.listed(every))
+
+
+@app.command(rich_help_panel=AUDIT)
 def check(file: AuditFile = DEFAULT, as_json: AsJson = False) -> None:
-    """Validate an audit without spending anything, and print its plan."""
+    """Validate an audit without spending anything, and print its plan: calls, time, cost."""
     from dataclasses import asdict
 
     from stillme import config, outlook, showing
@@ -90,20 +205,32 @@ def check(file: AuditFile = DEFAULT, as_json: AsJson = False) -> None:
     print(json.dumps(asdict(plan)) if as_json else showing.outlook(loaded, plan))
 
 
-@app.command()
+@app.command(
+    rich_help_panel=AUDIT,
+    epilog="Ctrl-C or a crash costs at most the calls in flight: run the same command again, and it goes on.",
+)
 def run(
     file: AuditFile = DEFAULT,
-    engine: Annotated[str | None, typer.Option(help="Where models run: local or ray; else the file's.")] = None,
-    address: Annotated[str | None, typer.Option(help="The Ray cluster: auto, or host:port.")] = None,
-    max_cost: Annotated[
-        float | None,
+    engine: Annotated[
+        str | None,
         typer.Option(
-            metavar="USD", min=0, help="Stop before this is passed, all sessions together; else the file's."
+            metavar="local|ray",
+            help="Where models run: here, or on a cluster; else the file's.",
+            autocompletion=completing.among(*completing.ENGINES),
         ),
     ] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="The Ray cluster: auto, or host:port.")
+    ] = None,
+    max_cost: MaxCost = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="EXPERIMENT", help="This experiment of the file alone; may be given several times."),
+        typer.Option(
+            metavar="EXPERIMENT",
+            help="This experiment of the file alone: diagnose, controls, mitigate or stereotype; may be given "
+            "several times.",
+            autocompletion=completing.among(*completing.EXPERIMENTS),
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -112,13 +239,13 @@ def run(
     _run(file, as_json, given, max_cost, only or [])
 
 
-@app.command()
+@app.command(
+    rich_help_panel=AUDIT,
+    epilog="Best before a run, while nothing was spent on judges. The report tells of it; a gate can ask for it.",
+)
 def calibrate(
     file: AuditFile = DEFAULT,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(metavar="USD", min=0, help="Stop before this is passed, all sessions together."),
-    ] = None,
+    max_cost: MaxCost = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the judges pairs whose truth is known, made from the audit's own portraits, and say who can be used."""
@@ -130,7 +257,7 @@ def calibrate(
     print(json.dumps(calibrate.plain(found)) if as_json else calibrate.words(found))
 
 
-@app.command()
+@app.command(rich_help_panel=AUDIT)
 def review(
     run: RunFolder,
     reviewer: Annotated[str, typer.Option(help="The name under which decisions are kept; a pseudonym.")] = "",
@@ -147,20 +274,49 @@ def review(
     serve(run, reviewer, host, port, public)
 
 
-@app.command()
-def status(run: RunFolder, as_json: AsJson = False) -> None:
-    """Say how far a run is."""
+@app.command(rich_help_panel=AUDIT)
+def status(
+    run: RunFolder,
+    check: Annotated[
+        bool, typer.Option("--check", help="Also read every image, and name what is damaged.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say how far a run is, and whether its ledger is whole."""
     from stillme import pipeline, showing
+    from stillme.errors import SurroundingsError
+    from stillme.progress import Progress
 
     found = pipeline.status(run)
     print(json.dumps(found) if as_json else showing.status(found))
+    if check and (faults := pipeline.check_images(run, Progress.fitting(as_json))):
+        raise SurroundingsError(*showing.image_faults(faults))
 
 
-@app.command()
+@app.command(rich_help_panel=AUDIT)
+def restore(run: RunFolder, as_json: AsJson = False) -> None:
+    """Go back to the last whole copy of a damaged ledger, and say what has to be made again."""
+    from dataclasses import asdict
+
+    from stillme import pipeline, showing
+
+    found = pipeline.restore(run)
+    print(json.dumps(asdict(found), default=str) if as_json else showing.restored(found, run))
+
+
+@app.command(rich_help_panel=RESULTS)
 def export(
     run: RunFolder,
     to: Annotated[Path | None, typer.Option(help="The folder to write to; RUN/tables by default.")] = None,
-    file_format: Annotated[str, typer.Option("--format", help="parquet or csv.")] = "parquet",
+    file_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="parquet|csv",
+            help="Of the files.",
+            autocompletion=completing.among(*completing.TABLES),
+        ),
+    ] = "parquet",
 ) -> None:
     """Write the run's tables as files, with a page that describes their columns."""
     from stillme import pipeline
@@ -169,18 +325,31 @@ def export(
         print(path)
 
 
-@app.command()
+@app.command(rich_help_panel=RESULTS)
 def report(
     run: RunFolder,
     faces: Annotated[
         str | None,
-        typer.Option(help="Faces in pictures: show, blur, or none (no pictures); else as before, at first shown."),
+        typer.Option(
+            metavar="show|blur|none",
+            help="Faces in pictures: shown, blurred, or no pictures; else as before, at first shown.",
+            autocompletion=completing.among(*completing.FACES),
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PART",
             help="This part alone: html, tables, figures, browse, pictures or cards; may be given several times.",
+            autocompletion=completing.among(*completing.PARTS),
+        ),
+    ] = None,
+    browse_most: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Keep pictures and raw exchanges of N edits in browse; else of 12,000 and of 25,000.",
         ),
     ] = None,
 ) -> None:
@@ -188,17 +357,25 @@ def report(
     from stillme import pipeline
     from stillme.progress import Progress
 
-    print(f"Report: {pipeline.report_again(run, Progress.fitting(), faces, only or [])}")
+    made = pipeline.report_again(run, Progress.fitting(), faces, only or [], browse_most=browse_most)
+    print(f"Report: {made}")
 
 
-@app.command()
+@app.command(
+    rich_help_panel=OTHERS, epilog=examples("stillme bundle runs/audit", "stillme verify runs/audit/evidence.zip")
+)
 def bundle(
     run: RunFolder,
     to: Annotated[
         Path | None, typer.Option(metavar="FILE.zip", help="The file to write; RUN/evidence.zip by default.")
     ] = None,
     faces: Annotated[
-        str, typer.Option(help="What becomes of faces in the report: show, blur, or none (no pictures).")
+        str,
+        typer.Option(
+            metavar="show|blur|none",
+            help="Faces in the report: shown, blurred, or no pictures.",
+            autocompletion=completing.among(*completing.FACES),
+        ),
     ] = "show",
     images: Annotated[
         bool, typer.Option("--with-images/--without-images", help="Also every picture of the run, unaltered.")
@@ -213,7 +390,7 @@ def bundle(
     print(json.dumps(found.plain()) if as_json else found.words())
 
 
-@app.command()
+@app.command(rich_help_panel=OTHERS)
 def verify(
     path: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What `stillme bundle` wrote, or that unpacked.")],
     as_json: AsJson = False,
@@ -228,10 +405,17 @@ def verify(
         raise SystemExit(evidence.DIFFERS)
 
 
-@app.command()
+@app.command(
+    rich_help_panel=RESULTS,
+    epilog=examples("stillme analyse runs/audit", "stillme analyse scores.csv --preset paper --to analysed"),
+)
 def analyse(
     scores: Annotated[
-        Path, typer.Argument(help="A table of scores (Parquet, CSV), a folder of exported tables, or a run.")
+        Path,
+        typer.Argument(
+            help="A table of scores (Parquet, CSV), a folder of exported tables, or a run.",
+            autocompletion=completing.runs,
+        ),
     ],
     to: Annotated[
         Path | None, typer.Option(help="The folder to write; `analysis` beside the scores by default.")
@@ -240,8 +424,23 @@ def analyse(
     checks: Annotated[Path | None, typer.Option(help="Raters' attention checks.")] = None,
     participants: Annotated[Path | None, typer.Option(help="A demographic export of Prolific.")] = None,
     protocol: Annotated[Path | None, typer.Option(help="The protocol's folder; else the built-in one.")] = None,
-    preset: Annotated[str | None, typer.Option(help="default or paper.")] = None,
-    file_format: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET",
+            help="The choices that change numbers: default (a careful auditor's) or paper (as published).",
+            autocompletion=completing.presets,
+        ),
+    ] = None,
+    file_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="csv|parquet",
+            help="Of the tables.",
+            autocompletion=completing.among(*completing.TABLES),
+        ),
+    ] = "csv",
     seed: Annotated[int, typer.Option(min=0, help="Of permutations and resampling.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -254,7 +453,7 @@ def analyse(
     print(json.dumps(found.plain()) if as_json else f"\n{found.words()}")
 
 
-@app.command()
+@app.command(rich_help_panel=RESULTS, epilog=examples("stillme measure before.jpg after.jpg --show seen.png"))
 def measure(
     before: Annotated[Path, typer.Argument(help="The portrait before the edit.")],
     after: Annotated[Path, typer.Argument(help="The portrait after the edit.")],
@@ -272,10 +471,27 @@ def measure(
         print(f"Picture: {show}")
 
 
-@app.command()
+@app.command(
+    rich_help_panel=OTHERS,
+    epilog=examples(
+        "stillme compare runs/v1 runs/v2",
+        "stillme compare v1.csv v2.parquet --margin 0.03 --to compared",
+        "stillme compare v1.yaml v2.yaml --sequential --budget 4000",
+    ),
+)
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A run or a table of scores; the version before.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The same of the version after.")],
+    a: Annotated[
+        Path,
+        typer.Argument(
+            metavar="A",
+            help="A run or a table of scores; the version before.",
+            autocompletion=completing.runs,
+        ),
+    ],
+    b: Annotated[
+        Path,
+        typer.Argument(metavar="B", help="The same of the version after.", autocompletion=completing.runs),
+    ],
     editor_a: Annotated[str, typer.Option(metavar="ID", help="Which editor of A; else the one both have.")] = "",
     editor_b: Annotated[str, typer.Option(metavar="ID", help="Which editor of B.")] = "",
     outcome: Annotated[
@@ -297,7 +513,10 @@ def compare(
         bool, typer.Option("--anyway", help="Compare although protocols, judges or presets differ; says so.")
     ] = False,
     protocol: Annotated[Path | None, typer.Option(help="Of tables: the protocol's folder.")] = None,
-    preset: Annotated[str | None, typer.Option(help="Of tables: default or paper.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="PRESET", help="Of tables: default or paper.", autocompletion=completing.presets),
+    ] = None,
     to: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write a page and every table.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the permutations.")] = 0,
     as_json: AsJson = False,
@@ -316,7 +535,7 @@ def compare(
         print(f"\nPage: {page}")
 
 
-@app.command()
+@app.command(rich_help_panel=OTHERS, epilog=examples("stillme lint runs/audit/analysis/tables"))
 def lint(
     tables: Annotated[list[Path], typer.Argument(metavar="TABLE...", help="CSV or parquet files, or folders.")],
     n: Annotated[int | None, typer.Option(min=1, help="How many things percentages are of.")] = None,
@@ -332,10 +551,22 @@ def lint(
         raise SystemExit(2)
 
 
-@app.command()
+@app.command(
+    rich_help_panel=OTHERS,
+    epilog=examples(
+        "stillme gate --init policy.yaml",
+        "stillme gate runs/audit policy.yaml",
+        "stillme gate runs/audit policy.yaml --junit gate.xml --sarif gate.sarif --markdown gate.md",
+    ),
+)
 def gate(
     run: Annotated[
-        Path | None, typer.Argument(metavar="RUN", help="A run, an analysis of one, or a table of scores.")
+        Path | None,
+        typer.Argument(
+            metavar="RUN",
+            help="A run, an analysis of one, or a table of scores.",
+            autocompletion=completing.runs,
+        ),
     ] = None,
     policy: Annotated[Path, typer.Argument(help="The thresholds.", show_default=True)] = POLICY,
     init: Annotated[
@@ -363,9 +594,12 @@ def gate(
         raise SystemExit(gating.CLOSED)
 
 
-@app.command()
+@app.command(
+    rich_help_panel=AUDIT,
+    epilog=examples("stillme power", "stillme power audit.yaml", "stillme power --rate 0.2 --icc 0.05 --family 3"),
+)
 def power(
-    file: Annotated[Path | None, typer.Argument(metavar="[AUDIT.yaml]", help="An audit, for its size.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="AUDIT.yaml", help="An audit, for its size.")] = None,
     persons_per_cell: Annotated[
         list[int] | None, typer.Option(min=1, help="Portraits a cell of the groups; several times to compare.")
     ] = None,
@@ -391,91 +625,9 @@ def power(
     print(json.dumps(found.plain()) if as_json else powering.words(found))
 
 
-sources = typer.Typer(no_args_is_help=True, help="Choose portraits from a data set, with a record of how.")
-app.add_typer(sources, name="sources")
-SelectionFile = Annotated[Path, typer.Argument(help="The selection's configuration.", show_default=True)]
-SELECTION = Path("selection.yaml")
-
-
-@sources.command("init")
-def sources_init(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="The folder that holds the data set.")],
-    file: Annotated[Path, typer.Option(help="The file to write.")] = SELECTION,
-) -> None:
-    """Write a commented selection.yaml that fits the data set in a folder."""
-    from stillme.select import starting
-
-    print(f"Wrote {starting.init(data, file)}")
-    print(f"Next: stillme sources sample {file}")
-
-
-@sources.command("sample")
-def sources_sample(
-    file: SelectionFile = SELECTION,
-    pools: Annotated[int | None, typer.Option(min=1, max=99, help="How many pools; else the file's.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Any skipped row or short cell is an error.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Draw candidates for every cell of the grid, in pools; says what was skipped and which cells stay short."""
-    from stillme.progress import Progress
-    from stillme.select import config, flow, words
-
-    found = flow.sample(file, pools, strict, Progress.fitting(as_json))
-    grid = config.load(file, data_sets=False).grid
-    print(json.dumps(words.plain(found)) if as_json else words.sampled(found, grid, file))
-
-
-@sources.command("screen")
-def sources_screen(file: SelectionFile = SELECTION, as_json: AsJson = False) -> None:
-    """Measure the six criteria of every candidate, and say which groups pass less often."""
-    from stillme.progress import Progress
-    from stillme.select import config, flow, words
-
-    found = flow.screen(file, Progress.fitting(as_json))
-    plan = config.load(file, data_sets=False)
-    print(json.dumps(words.plain(found)) if as_json else words.screened(found, plan, file))
-
-
-@sources.command("select")
-def sources_select(
-    file: SelectionFile = SELECTION,
-    reviewer: Annotated[
-        list[str] | None, typer.Option(help="A pseudonym; a second one is a second reviewer, blind to the first.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8420,
-    public: Annotated[str, typer.Option(help="Its address behind a proxy with TLS: https://…")] = "",
-) -> None:
-    """Open the selection tool: a cell a page, candidates side by side, every action logged."""
-    from stillme.select import flow
-
-    flow.select(file, reviewer or ["reviewer"], host, port, public)
-
-
-@sources.command("status")
-def sources_status(file: SelectionFile = SELECTION, as_json: AsJson = False) -> None:
-    """Say how far a selection is: cells decided, choices by pool, actions and hours, agreement."""
-    from stillme.select import flow, words
-
-    found = flow.status(file)
-    print(json.dumps(words.plain(found)) if as_json else words.standing(found))
-
-
-@sources.command("export")
-def sources_export(
-    file: SelectionFile = SELECTION,
-    to: Annotated[Path, typer.Argument(help="The folder to write; it must not exist yet.")] = Path("portraits"),
-    partial: Annotated[bool, typer.Option("--partial", help="Export although cells are undecided.")] = False,
-) -> None:
-    """Write the chosen portraits with their provenance: a folder that `stillme run` takes as a source."""
-    from stillme.progress import Progress
-    from stillme.select import flow
-
-    print(f"Portraits: {flow.export(file, to, partial, Progress.fitting())}")
-
-
 editors = typer.Typer(no_args_is_help=True, help="Run an editor in an environment of its own.")
-app.add_typer(editors, name="editors")
+app.add_typer(choosing.app, name="sources", rich_help_panel=AROUND)
+app.add_typer(editors, name="editors", rich_help_panel=AROUND)
 
 
 @editors.command("serve")
@@ -494,7 +646,7 @@ def editors_serve(
     serving.serve(config.load(file), row, host, port)
 
 
-app.add_typer(studying.app, name="study")
+app.add_typer(studying.app, name="study", rich_help_panel=AROUND)
 
 
 def _run(
@@ -504,7 +656,7 @@ def _run(
     max_cost: float | None = None,
     only: Sequence[str] = (),
     whole: bool = False,
-) -> None:
+) -> Path:
     from stillme import config, pipeline, showing
     from stillme.progress import Progress
     from stillme.purse import limited
@@ -521,11 +673,21 @@ def _run(
     found = pipeline.status(loaded.run)
     print(json.dumps(found) if as_json else showing.status(found))
     if not as_json:
+        if not whole:
+            print(f"More: `stillme report {loaded.run}` adds tables, figures, pictures and cards")
         print(f"Report: {path}")
+    return path
+
+
+# Set unless they are. Our matrices are small: BLAS threads would wait for each other longer than they compute.
+# Polars gives memory back as soon as it is free.
+SURROUNDINGS = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command; every error ends here, as a sentence."""
+    for name, value in SURROUNDINGS.items():
+        os.environ.setdefault(name, value)
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given
     try:

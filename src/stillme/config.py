@@ -28,6 +28,7 @@ from stillme.records import CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Role
 from stillme.strict import Document, Frozen, Path_, faults_of, read_text, unknown
 
 BASELINE = "baseline"  # the arm in which a prompt stands alone
+LARGEST_SEED = 2**53  # with all that arms add to it, the ledger can hold it
 
 
 class Row(Frozen):
@@ -51,7 +52,7 @@ class SourceRow(Row):
 class EditorRow(Row):
     """seed: of the first edit of a portrait and prompt; without one, the editor's published seed, else 0."""
 
-    seed: int | None = None
+    seed: int | None = Field(default=None, ge=-LARGEST_SEED, le=LARGEST_SEED)
 
 
 class JudgeRow(Row):
@@ -269,13 +270,19 @@ def load(path: Path, engine: Mapping[str, Any] | None = None) -> Config:
 
     `engine`: settings that replace the audit's own.
     """
+    audit, document = read(path)
+    if engine:
+        audit = audit.model_copy(update={"engine": _replaced(audit.engine, engine, document)})
+    return settle(audit, path.parent, document)
+
+
+def read(path: Path) -> tuple[Audit, Document]:
+    """An audit as it is written, before anything that it names is looked for."""
     document = Document(str(path), read_text(path))
     audit = document.read_as(Audit)
     if audit is None:
         raise FaultsError(document.faults)
-    if engine:
-        audit = audit.model_copy(update={"engine": _replaced(audit.engine, engine, document)})
-    return settle(audit, path.parent, document)
+    return audit, document
 
 
 def _replaced(own: Engine, given: Mapping[str, Any], document: Document) -> Engine:
@@ -360,22 +367,50 @@ def chosen_experiments(audit: Audit, only: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(only))
 
 
+@dataclass(frozen=True)
+class Need:
+    """What somebody in an audit cannot work without: a key in an environment variable, packages of extras."""
+
+    who: str
+    key_env: str | None = None
+    packages: tuple[str, ...] = ()
+
+
 def check_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> None:
     """Every key and every package that a run will need, before it spends anything. `parts`: of the audit."""
+    for need in needs(config, parts):
+        backends.require_key(need.key_env, need.who)
+        backends.require_packages(need.packages, need.who)
+
+
+def needs(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[Need]:
+    """What a run needs on the machine that it runs on."""
     for part, _, row in _rows(config.audit):
-        if part not in parts:
-            continue
-        who = f"The {part.removesuffix('s')} '{row.id}'"
-        backends.require_key(row.key_env, who)
-        backends.require_packages(getattr(config, part)[row.id].requires, who)
+        if part in parts:
+            yield Need(_who(part, row), row.key_env, tuple(getattr(config, part)[row.id].requires))
     mitigate = config.audit.experiments.mitigate
     if mitigate is not None and mitigate.extractor is not None and config.extractor is not None:
-        backends.require_key(mitigate.extractor.key_env, "The extractor of 'mitigate'")
-        backends.require_packages(config.extractor.requires, "The extractor of 'mitigate'")
+        yield Need(_EXTRACTOR, mitigate.extractor.key_env, tuple(config.extractor.requires))
     if config.audit.engine.kind == "ray":
-        backends.require_packages(("ray",), "The engine 'ray'")
+        yield Need("The engine 'ray'", packages=("ray",))
     if config.audit.objects:
-        backends.require_packages(config.audit.objects.packages, "Keeping objects at a URL")
+        yield Need("Keeping objects at a URL", packages=tuple(config.audit.objects.packages))
+
+
+_EXTRACTOR = "The extractor of 'mitigate'"
+
+
+def keys_of(audit: Audit) -> Iterator[Need]:
+    """The keys that an audit names, whatever is installed: its file is enough to tell."""
+    for part, _, row in _rows(audit):
+        yield Need(_who(part, row), row.key_env)
+    mitigate = audit.experiments.mitigate
+    if mitigate is not None and mitigate.extractor is not None:
+        yield Need(_EXTRACTOR, mitigate.extractor.key_env)
+
+
+def _who(part: str, row: Row) -> str:
+    return f"The {part.removesuffix('s')} '{row.id}'"
 
 
 def _rows(audit: Audit) -> Iterator[tuple[str, int, Row]]:
@@ -400,6 +435,8 @@ def _prepare(
         return list(error.faults)
     except ValueError as error:
         return [document.fault(at, str(error))]
+    except OSError as error:  # e.g. a name longer than any file's
+        return [document.fault(at, f"names a file that cannot be read: {error.strerror}")]
     return _with_recipe(prepared, module, settings, place)
 
 

@@ -22,12 +22,16 @@ class StillmeError(Exception):
     exit_code = 1
 
     def __init__(self, sentence: str, next_step: str = "") -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.next_step = next_step
+        self.sentence, self.next_step = printable(sentence), printable(next_step)
+        super().__init__(self.sentence)
 
     def __str__(self) -> str:
         return f"{self.sentence} {self.next_step}".strip()
+
+
+def printable(text: str) -> str:
+    """Half a character, as JSON can hold it, can be printed nowhere."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class InputError(StillmeError):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from stillme.columns import table
 from stillme.compare import Comparison
 from stillme.config import Config
+from stillme.ledger.backup import Restored
 from stillme.outlook import ENOUGH, Ahead, Cost, ExperimentAhead, JudgeAhead, Outlook
 from stillme.records import CONTROLS, DIAGNOSE, Status
 
@@ -264,6 +266,22 @@ def _measured(plan: Outlook) -> Iterable[tuple[str, ...]]:
         yield "measurements", f"{plan.measurements_done:,}", f"{plan.measurements_missing:,}"
 
 
+def marked(text: str, good: str, bad: str) -> None:
+    """Prints a text; on a terminal headings and what these patterns find stand out."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        print(text)
+        return
+    shown = Text(text)
+    shown.highlight_regex(r"(?m)^\S.*$", "bold")
+    shown.highlight_regex(good, "green")
+    shown.highlight_regex(bad, "yellow")
+    console.print(shown)
+
+
 def status(found: Mapping[str, Any]) -> str:
     """How far a run is."""
     rows = [("edits", _counts(found["edits"]), f"{found['edits_missing']:,}")]
@@ -280,6 +298,32 @@ def status(found: Mapping[str, Any]) -> str:
     head = f"{found['name']}: {found['trials']:,} trials{controls}, protocol {found['protocol']}"
     head += f", preset {found['preset']}"
     return f"{head}\n{table(('', 'done', 'missing'), rows)}\nSpent: {found['cost_usd']:,.2f} USD"
+
+
+def image_faults(faults: Sequence[str]) -> tuple[str, str]:
+    """What is wrong with images, and what to do."""
+    listed = "\n".join(f"  {fault}" for fault in faults)
+    said = f"{len(faults):,} of the run's images are damaged or missing:\n{listed}\n"
+    return said, (
+        "Put them back from a copy of your own. A portrait is also put back by `stillme run`, from its source, "
+        "when the damaged file is deleted."
+    )
+
+
+def restored(found: Restored, run: Path) -> str:
+    """What a ledger has again, and what is to be made anew."""
+    has = ", ".join(f"{number:,} {name}s" for name, number in found.rows.items() if number)
+    gone = ", ".join(_gone(name, number) for name, number in found.lost.items() if number != 0)
+    lost = f"It had more than that: {gone}." if gone else "It had no more than that: nothing is lost."
+    return (
+        f"The ledger of {run} is the one of {found.when} again: {has}.\n{lost}\n"
+        f"The damaged one is kept as {found.aside}; images are all where they were.\n"
+        "What it costs to make up for it says `stillme check` with the audit's file; `stillme run` does it."
+    )
+
+
+def _gone(name: str, number: int | None) -> str:
+    return f"{name}s that can no longer be counted" if number is None else f"{number:,} {name}s"
 
 
 def _each_experiment(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -4,19 +4,21 @@
 
 Makes a run directly in its ledger (cheap rows, no editor and no judge is asked; portraits are small pictures, and
 edits share a few), then writes its whole report in a process of its own and prints seconds and peak memory, part
-by part. `--run` reports a run that exists, such as the demo's, in a copy. Targets: 180 s and 1,500 MB for 100,000
-edits, 20 s for the demo.
+by part: first as of a run that was never reported, then again with the analysis that was kept. The process has the
+surroundings of the command line. `--run` reports a run that exists, such as the demo's, in a copy. Targets: 180 s
+and 1,500 MB for 100,000 edits, 20 s for the demo.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -27,18 +29,27 @@ import numpy as np
 import yaml
 from PIL import Image
 
+from bench import figures
 from stillme import config as configs
 from stillme import design as designs
 from stillme import judge as judging
 from stillme import measure as measuring
+from stillme.cli import SURROUNDINGS
 from stillme.config import Config
 from stillme.design import Design
 from stillme.ledger import Run
 from stillme.ledger.run import now
 from stillme.measures import FIGURES
 from stillme.records import Portrait, Status, canonical, digest
+from stillme.reporting import FOLDER
+from stillme.reporting.computing import KEPT
 
 TARGETS = {"large": (180.0, 1500.0), "demo": (20.0, 1500.0)}
+SHOWS = "The whole report, from the ledger to tables, figures, pages to browse and cards, in a process of its own."
+DOES_NOT_SHOW = (
+    "a peer: none makes such a report.",
+    "pictures of a real size: those of a made run are small, and edits share a few of them.",
+)
 EDITORS = ("even", "lightens", "erases")
 PICTURES = 24  # that edits share
 SHARE = 0.15  # of the edits is measured, as in the demo
@@ -200,31 +211,31 @@ def _measurements(run: Run, design: Design) -> None:
 
 # What is measured
 
-CHILD = """
-import json, resource, sys, time
-from pathlib import Path
-from stillme import design as designs, reporting
-from stillme.ledger import Run
-started, told = time.perf_counter(), []
-def say(text):
-    told.append((text, time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
-    print(f"{told[-1][1]:7.1f} s {told[-1][2]:7.0f} MB  {text}", file=sys.stderr, flush=True)
-path = Path(sys.argv[1])
-with Run.look(path) as run:
-    say("start")
-    design = designs.recall(run)
-    say("design")
-    reporting.write(run, design, path / "report.html", say=say)
-say("end")
-print(json.dumps(told))
-"""
-
 
 def measure(run: Path) -> tuple[float, float]:
-    """Seconds and peak MB of the whole report, in a process of its own."""
-    out = subprocess.run([sys.executable, "-c", CHILD, str(run)], stdout=subprocess.PIPE, text=True, check=True)
-    told = json.loads(out.stdout)
-    return told[-1][1], told[-1][2]
+    """Seconds and peak MB of `stillme report`; what it draws in a process beside it is not counted."""
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "stillme", "report", str(run)]
+    plain = {name: word for name, word in os.environ.items() if name not in SURROUNDINGS}  # polars sets one here
+    pipe, beside = subprocess.PIPE, subprocess.STDOUT
+    with subprocess.Popen(command, text=True, env=plain, stdout=pipe, stderr=beside) as process:
+        assert process.stdout
+        for line in process.stdout:
+            print(f"{time.perf_counter() - began:7.1f} s  {line}", end="", file=sys.stderr, flush=True)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"stillme report ended with {process.returncode}")
+    return time.perf_counter() - began, used.ru_maxrss / 1024
+
+
+def write(is_demo: bool, seconds: float, megabytes: float, targets: tuple[float, float]) -> None:
+    told = "the demo's whole report" if is_demo else "the whole report"
+    rows = [
+        figures.cost(told, seconds, "s").at_most(targets[0]),
+        figures.cost(f"{told}: peak memory", megabytes, "MB").at_most(targets[1]),
+    ]
+    figures.write("report_demo" if is_demo else "report", rows, SHOWS, DOES_NOT_SHOW)
 
 
 def main() -> int:
@@ -239,10 +250,15 @@ def main() -> int:
             run = Path(shutil.copytree(given.run, folder / "run", dirs_exist_ok=True))
         else:
             run = folder / "run" if (folder / "run").exists() else fabricate(folder, given.edits)
-        seconds, megabytes = measure(run)
+        for made in (KEPT, FOLDER):
+            shutil.rmtree(run / made, ignore_errors=True)
+        (run / "report.html").unlink(missing_ok=True)
+        first, again = measure(run), measure(run)
     most, largest = TARGETS["demo" if given.run else "large"]
-    print(f"whole report: {seconds:.1f} s (target {most:.0f}), peak {megabytes:,.0f} MB (target {largest:,.0f})")
-    return 0 if seconds <= most and megabytes <= largest else 1
+    write(given.run is not None, *first, (most, largest))
+    for name, (seconds, megabytes) in {"the first": first, "again": again}.items():
+        print(f"{name}: {seconds:.1f} s (target {most:.0f}), peak {megabytes:,.0f} MB (target {largest:,.0f})")
+    return 0 if first[0] <= most and first[1] <= largest else 1
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from bench import figures
+from bench.figures import Row
 from stillme.analysis import icc, reliability
 from stillme.analysis.agreement import kappa
 from stillme.analysis.rates import rates
@@ -50,6 +52,23 @@ PARTS = ("coefficients", "bootstrap", "whole", "growth")
 Way = Callable[[], Any]
 
 
+SHOWS = (
+    "Agreement, ICC, rates and the bootstrap of max − min beside libraries that compute them; the whole "
+    "`stillme analyse`."
+)
+DOES_NOT_SHOW = (
+    "the same question everywhere: fairlearn has no intervals, simpledorff no ordinal metric, and scipy "
+    "and fairlearn draw "
+    "rows where ours draws persons.",
+    "what reading a file costs: every side gets its own natural input, made before the clock starts.",
+    "the ordinal model of everybody: in large audits it takes a sample of persons, which is why time "
+    "grows less than edits.",
+)
+PEERS = ("krippendorff", "simpledorff", "statsmodels", "scikit-learn", "pingouin", "fairlearn", "scipy")
+TIMES_KRIPPENDORFF, TIMES_SCIPY, WHOLE_S, WHOLE_MB = 4, 100, 60, 1000
+Line = tuple[str, str, float, Any, float]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS))
@@ -57,15 +76,35 @@ def main() -> None:
     parser.add_argument("--edits", default="5040,50400,504000", help="of the growth")
     asked = parser.parse_args()
     wanted = asked.only.split(",")
+    rows: list[Row] = []
     if "coefficients" in wanted:
         for size in map(int, asked.ratings.split(",")):
-            show(f"{size:,} ratings, {RATERS} a thing", coefficients(size))
+            rows += beside_rows(
+                f"{size:,} ratings", show(f"{size:,} ratings, {RATERS} a thing", coefficients(size))
+            )
     if "bootstrap" in wanted:
-        show(f"Bootstrap of max − min, {REPLICATES:,} replicates", bootstraps())
+        title = f"Bootstrap of max − min, {REPLICATES:,} replicates"
+        rows += beside_rows(f"{REPLICATES:,} replicates of max − min", show(title, bootstraps()))
     if "whole" in wanted:
-        whole()
+        rows += whole()
     if "growth" in wanted:
-        growth([int(size) for size in asked.edits.split(",")])
+        rows += growth([int(size) for size in asked.edits.split(",")])
+    peers = figures.versions(*PEERS)
+    left_out = [f"Left out, not installed: {name}." for name in PEERS if name not in peers]
+    figures.write("statistics", rows, SHOWS, DOES_NOT_SHOW, peers, left_out)
+
+
+def beside_rows(size: str, lines: list[Line]) -> Iterator[Row]:
+    """Each peer beside ours, which stands before it."""
+    mine = 0.0
+    for what, who, seconds, _, _ in lines:
+        if who == "stillme":
+            mine = seconds
+            continue
+        row = figures.cost(f"{what}, {size}", mine, "CPU s", who, seconds)
+        if who == "krippendorff" and size == "3,000,000 ratings":
+            row = row.times(TIMES_KRIPPENDORFF)
+        yield row.times(TIMES_SCIPY) if who == "scipy" else row
 
 
 # Measuring
@@ -81,18 +120,20 @@ def cpu(way: Way) -> tuple[float, Any]:
     return min(turns), found
 
 
-def show(title: str, rows: Iterator[tuple[str, str, float, Any, float]]) -> None:
+def show(title: str, rows: Iterator[Line]) -> list[Line]:
     """What, who, seconds, value, and how many times ours."""
-    lines = [(what, who, f"{s:.5f}", _value(v), f"{ratio:.1f}") for what, who, s, v, ratio in rows]
+    found = list(rows)
+    lines = [(what, who, f"{s:.5f}", _value(v), f"{ratio:.1f}") for what, who, s, v, ratio in found]
     print(f"\n{title}")
     print(table(("", "by", "CPU s", "value", "times ours"), lines, right={2, 3, 4}), flush=True)
+    return found
 
 
 def _value(found: Any) -> str:
     return "–" if found is None else f"{found:.6f}"
 
 
-def beside(what: str, ours: Way, **peers: Way) -> Iterator[tuple[str, str, float, Any, float]]:
+def beside(what: str, ours: Way, **peers: Way) -> Iterator[Line]:
     own, value = cpu(ours)
     yield what, "stillme", own, value, 1.0
     for name, way in peers.items():
@@ -106,7 +147,7 @@ def beside(what: str, ours: Way, **peers: Way) -> Iterator[tuple[str, str, float
 # Coefficients
 
 
-def coefficients(ratings: int) -> Iterator[tuple[str, str, float, Any, float]]:
+def coefficients(ratings: int) -> Iterator[Line]:
     import pandas as pd
 
     rng = np.random.default_rng(7)
@@ -175,7 +216,7 @@ def _icc(long: Any) -> float:
     return float(found["ICC"].iloc[1])
 
 
-def groups(rows: int) -> Iterator[tuple[str, str, float, Any, float]]:
+def groups(rows: int) -> Iterator[Line]:
     """Rates by group: ours with person-clustered intervals, fairlearn's without any."""
     marked = _marked(rows)
     hits, race = marked["hit"].to_numpy().astype(int), marked["race"].to_numpy()
@@ -214,7 +255,7 @@ def _marked(rows: int) -> pl.DataFrame:
 # Bootstrap
 
 
-def bootstraps() -> Iterator[tuple[str, str, float, Any, float]]:
+def bootstraps() -> Iterator[Line]:
     order = list(builtin().groups.ids("race"))
     marked, few = _marked(ROWS), _marked(1_000)
     yield from beside(
@@ -299,26 +340,37 @@ def analysed(folder: Path) -> tuple[float, float, float]:
     return seconds, spent, megabytes
 
 
-def whole() -> None:
+def whole() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         make_audit(Path(folder), 1, ratings=3_000)
         seconds, spent, megabytes = analysed(Path(folder))
     print("\nThe whole analysis: 5,040 edits, 3 editors, 2 judges, 3,000 ratings of 1,000 outputs")
     print(f"{seconds:.1f} s on {os.cpu_count()} cores, {spent:.1f} CPU s, {megabytes:.0f} MB at most", flush=True)
+    told = "the whole analysis, 5,040 edits, 3,000 ratings"
+    return [
+        figures.cost(told, seconds, "s").at_most(WHOLE_S),
+        figures.cost(f"{told}: peak memory", megabytes, "MB").at_most(WHOLE_MB),
+    ]
 
 
-def growth(sizes: list[int]) -> None:
+def growth(sizes: list[int]) -> list[Row]:
     print("\nThe whole analysis as edits grow (more persons, as many prompts and editors)")
     first: tuple[int, float] | None = None
-    lines = []
+    lines, rows = [], []
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             make_audit(Path(folder), max(1, size // 5_040))
             seconds, spent, megabytes = analysed(Path(folder))
         first = first or (size, spent)
         times = f"{size / first[0]:.0f} × edits, {spent / first[1]:.1f} × CPU"
+        rows.append(figures.cost(f"the whole analysis, {size:,} edits: CPU", spent, "s"))
+        rows.append(figures.cost(f"the whole analysis, {size:,} edits: peak memory", megabytes, "MB"))
+        if size > first[0]:
+            name = f"CPU at {size:,} edits, over that at {first[0]:,}"
+            rows.append(figures.cost(name, spent / first[1], "times").at_most(size / first[0]))
         lines.append((f"{size:,}", f"{seconds:.1f}", f"{spent:.1f}", f"{megabytes:.0f}", times))
     print(table(("edits", "s", "CPU s", "peak MB", ""), lines, right={0, 1, 2, 3}), flush=True)
+    return rows
 
 
 if __name__ == "__main__":

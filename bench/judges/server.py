@@ -295,10 +295,9 @@ def written(given: Given) -> bytes:
     return "\r\n".join([first, *lines, "", ""]).encode() + given.body
 
 
-async def run(switches: Switches, journal: Path) -> None:
+async def listen(service: Service) -> None:
     """Until it is told to end, or whoever started it is gone."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    service = Service(switches, journal)
     server = await loop.create_server(functools.partial(Line, service), "127.0.0.1", 0, backlog=2048)
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     loop.add_reader(sys.stdin.fileno(), ended.set)
@@ -312,7 +311,7 @@ def main() -> int:
     parser.add_argument("--options", default="{}", help="switches, as JSON")
     parser.add_argument("--journal", type=Path, required=True)
     chosen = parser.parse_args()
-    asyncio.run(run(Switches(**json.loads(chosen.options)), chosen.journal))
+    asyncio.run(listen(Service(Switches(**json.loads(chosen.options)), chosen.journal)))
     return 0
 
 

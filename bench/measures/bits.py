@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Sequence
 
+from bench.figures import cost
 from bench.measures.page import Section
 from bench.measures.pictures import Photo
 from bench.measures.taking import Case, recipes
@@ -28,6 +29,7 @@ def section(heads: Sequence[Photo], sample: Sequence[Photo]) -> Section:
     differ = sum(a != b for a, b in zip(first, second, strict=True))
     page.say(f"{figures} figures before any rounding, one process in the other's order: {differ} pairs differ")
     page.figures.update(pairs=len(cases), figures=figures, differing_pairs=differ)
+    page.rows.append(cost("pairs that two processes read differently", differ, f"of {PAIRS}").at_most(0))
     page.want(differ == 0, "the same bits in both processes")
     return page
 

@@ -9,6 +9,7 @@ from itertools import cycle, islice
 
 import psutil
 
+from bench import figures
 from bench.measures.page import Section, number
 from bench.measures.pictures import Photo
 from bench.measures.taking import recipes
@@ -27,6 +28,7 @@ def section(heads: Sequence[Photo], pairs: int) -> Section:
     page.say(f"{SOURCES} heads in {LOOKS} looks at 384 px in rotation, {pairs / seconds:.1f} pairs/s")
     page.say(f"{early:.1f} MB after a tenth, {late:.1f} MB at the end: {number(late - early, 1, sign=True)} MB")
     page.figures.update(pairs=pairs, mb_after_a_tenth=early, mb_at_the_end=late, growth_mb=late - early)
+    page.rows.append(figures.cost(f"memory gained over {pairs:,} pairs", late - early, "MB").at_most(FLAT))
     page.want(late - early <= FLAT, f"memory that grows by {FLAT:g} MB at most")
     return page
 

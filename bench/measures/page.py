@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.figures import Row
+
 GAP = 2  # spaces between columns
 
 
@@ -17,6 +19,7 @@ class Section:
     lines: list[str] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)  # for the page of all benches
 
     def say(self, *lines: str) -> None:
         self.lines += lines

@@ -20,6 +20,8 @@ from types import TracebackType
 
 import numpy as np
 
+from bench import figures
+from bench.figures import Row
 from bench.measures.page import Section, number, share, table
 from bench.measures.pictures import Photo, resized
 from bench.measures.separation import Read, difference, separation
@@ -145,7 +147,9 @@ def section(photos: Sequence[Photo], labelled: bool) -> Section:
     page = Section(f"Skin tone alone beside {PEER}, {len(photos)} images at {SIDE} px")
     theirs = interpreter()
     if theirs is None:
-        page.want(False, f"{PEER} could not be installed into {OUT}; run again with a network")
+        page.want(False, f"{PEER} could not be installed into bench/out; run again with a network")
+        page.rows.append(Row("skin tone of one image", None, "images/s", PEER).times(TARGET_RATIO))
+        page.rows.append(Row("AUC of L*", None, "", PEER).times(1))
         return page
     taken = alternate(photos, theirs)
     _rates(page, taken)
@@ -186,6 +190,10 @@ def _rates(page: Section, taken: Mapping[str, list[Round]]) -> None:
     head = ("", "images/s", "ours is", "by round", "CPU ms/image", "to ours")
     page.say(*table(head, [(way, *one.row()) for way, one in found.items()]))
     page.figures["rate"] = {way: asdict(one) for way, one in found.items()}
+    for way, one in list(found.items())[1:]:
+        mine = found[OURS].images_per_second
+        row = figures.rate("skin tone of one image", mine, "images/s", way, one.images_per_second)
+        page.rows.append(row.times(TARGET_RATIO))
     for way, one in found.items():
         met = way == OURS or one.ours_is >= TARGET_RATIO
         page.want(met, f"{one.ours_is:.2f}× the rate of {way}, not {TARGET_RATIO:g}×")
@@ -270,6 +278,7 @@ def _groups(page: Section, photos: Sequence[Photo], taken: Mapping[str, Round]) 
     lines = [groups.separated(OURS, ours)]
     for way, one in list(taken.items())[1:]:
         found = list(_beside(way, one, ours, groups))
+        page.rows += _separated(lines[0], way, found[0])
         page.want((found[0].ours_above or 0) >= 0, f"an AUC as good as that of {way}, each on what it reads")
         lines += found
     page.say("", f"AUC of L*, perceived as {LIGHTER} above perceived as {DARKER}; without a face nothing is read.")
@@ -277,6 +286,13 @@ def _groups(page: Section, photos: Sequence[Photo], taken: Mapping[str, Round]) 
     head = ("", "read", LIGHTER, DARKER, "AUC", "ours above it", "95 % interval")
     page.say(*table(head, [line.row() for line in lines]))
     page.figures["separation"] = [asdict(line) for line in lines]
+
+
+def _separated(ours: Separated, way: str, theirs: Separated) -> Iterator[Row]:
+    yield figures.rate("faces read", ours.read, f"of {ours.of}", way, theirs.read)
+    if ours.auc is not None:
+        name = f"AUC of L*, perceived as {LIGHTER} above {DARKER}"
+        yield figures.rate(name, ours.auc, "", way, theirs.auc).times(1)
 
 
 def _beside(way: str, one: Round, ours: Read, groups: Groups) -> Iterator[Separated]:

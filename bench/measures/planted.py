@@ -6,9 +6,11 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import polars as pl
 
+from bench.figures import Row, cost, rate
 from bench.measures import edits
 from bench.measures.page import Section, number, table
 from bench.measures.pictures import Photo
@@ -47,7 +49,25 @@ def section(heads: Sequence[Photo], sample: Sequence[Photo]) -> Section:
     _copies(page, [one for name in sets for one in found[name, COPY]])
     if sample:
         _coverage(page, sample, rules)
+    page.rows += _worst(page.figures)
     return page
+
+
+def _worst(found: Mapping[str, Any]) -> Iterator[Row]:
+    """The worst of every kind: what a target is held against."""
+    shifts = [one for one in found["shifts"] if one["median"] is not None]
+    errors = [abs(_error(one["median"], one["planted"])) for one in shifts]
+    yield cost("planted shift of the skin: largest error of a median", max(errors), "%").at_most(MOST_ERROR)
+    spread = max(one["sd"] or 0 for one in shifts)
+    yield cost("planted shift of the skin: largest sd", spread, "L*").at_most(MOST_SD)
+    still = [abs(one[way]["median"] or 0) for one in found["nothing"] for way in ("raw", "reported")]
+    yield cost("another shirt or place: largest median", max(still), "L*").at_most(NONE)
+    relit = [abs(one["controlled"]["median"]) for one in found["relit"] if one["controlled"]["median"] is not None]
+    yield cost("another light, controlled: largest median", max(relit), "L*").at_most(MOST_RELIT)
+    off = sum(found["copies"]["off"].values())
+    yield cost("figures of identical copies that are not exactly equal", off, "").at_most(0)
+    if "detected" in found:
+        yield rate("faces detected on the photographs", found["detected"], "").at_least(DETECTED)
 
 
 def _set_of(taken: Taken) -> str:
@@ -246,6 +266,7 @@ def _coverage(page: Section, sample: Sequence[Photo], rules: Instruments) -> Non
         "measure", "group", "asked", "read", "rate", "behind", "warns"
     ).to_dicts()
     found = sum(one == Status.OK.value for one, _ in statuses) / len(statuses)
+    page.figures["detected"] = found
     page.want(found >= DETECTED, f"detection of {DETECTED:.0%}, not {found:.1%}")
 
 

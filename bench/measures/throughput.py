@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+from bench import figures
 from bench.measures import edits
 from bench.measures.page import Section, number, table
 from bench.measures.pictures import Photo, resized
@@ -62,6 +63,7 @@ def _row(page: Section, name: str, cases: Sequence[Case]) -> tuple[str, ...]:
         "pairs_per_second": len(taken) / seconds,
         "cpu_ms": {**alone, "all": together},
     }
+    page.rows.append(figures.rate(f"all measures: {name}", len(taken) / seconds, "pairs/s"))
     costs = (number(value, 1) for value in (*alone.values(), together))
     return (name, str(len(taken)), str(sources), number(len(taken) / seconds, 1), *costs)
 

@@ -5,7 +5,7 @@
 Every measurement has a server of its own, started as its users start it, with a new database. The server has one
 core, the load another. At saturation 1, 30 and 100 participants never wait; paced, 100 participants look at a page
 for 1 s or 5 s. The peers are installed into bench/out/venvs at the first run, which needs a network. What is
-counted as a request is in bench/README.md. The table is also written to bench/out/study.txt and study.json.
+counted as a request is in bench/README.md. The table is also written to bench/out/study.txt and study-all.json.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import figures
+from bench.figures import Row
 from bench.study import ours, pages, peers, postgres, servers
 from bench.study.pages import Weight
 from bench.study.servers import LOAD_CORE, NotUpError, Server, pinned
@@ -39,6 +41,16 @@ WALK = {OURS: "ours", SINGLY: "singly", POSTGRES: "ours", OTREE: "otree", POTATO
 PATIENCE = 240.0  # seconds that a load may take longer than it should
 TIMES_OTREE, P99_MS, PEAK_MB, PAGE_KB = 10.0, 25.0, 120.0, 60.0
 WORDS = {True: "met", False: "NOT MET", None: "not measured"}
+SHOWS = "The whole study server beside oTree and Potato: the same 50 items, three pictures and ten ratings a page."
+DOES_NOT_SHOW = (
+    "an equal protocol: oTree takes a page in two requests, Potato in three, ours in two or, answer by "
+    "answer, thirteen; "
+    "items a second stand beside requests for that.",
+    "a network, pictures, or a proxy: all is on loopback, the server has one core and the load the other.",
+    "times of an open loop: at saturation nobody asks before the last answer is there, so they are "
+    "mostly waiting in line.",
+    "PostgreSQL on a machine of its own: here it shares the server's core.",
+)
 HEAD = (
     "",
     "people",
@@ -202,6 +214,9 @@ def measure(wanted: list[str], chosen: list[Setting]) -> bool:
     checks = list(judged(found, weights))
     text += [f"{WORDS[is_met]:14}{said}" for said, is_met in checks]
     tell("\n".join(text), found, weights)
+    left_out = [f"{WHO[who]} is left out: {why}" for who, why in bench.left_out.items()]
+    versions = dict(WHO[who].split() for who in (OTREE, POTATO))
+    figures.write("study", rows(found, weights), SHOWS, DOES_NOT_SHOW, versions, left_out)
     return all(is_met is not False for _, is_met in checks)
 
 
@@ -256,6 +271,43 @@ def judged(found: list[Figures], weights: Mapping[str, Weight]) -> Iterator[Chec
         yield said, heavy <= PAGE_KB
 
 
+def rows(found: list[Figures], weights: Mapping[str, Weight]) -> Iterator[Row]:
+    theirs = {(one.who, one.setting): one for one in found}
+    for one in (one for one in found if one.who in (OURS, SINGLY, POSTGRES)):
+        pause = f"{one.setting.think:g} s a page" if one.setting.think else "no pause"
+        told = f"{WHO[one.who]}; {one.setting.people} people, {pause}"
+        for peer in (theirs[who, one.setting] for who in (OTREE, POTATO) if (who, one.setting) in theirs):
+            requests = figures.rate(f"{told}: requests", one.requests, "a second", WHO[peer.who], peer.requests)
+            yield requests.times(TIMES_OTREE) if peer.who == OTREE and _is_busiest(one) else requests
+            yield figures.rate(f"{told}: items", one.items, "a second", WHO[peer.who], peer.items)
+            if "save" in one.times and "save" in peer.times:
+                saves = (side.times["save"].p99 for side in (one, peer))
+                yield figures.cost(f"{told}: p99 of a save", next(saves), "ms", WHO[peer.who], next(saves))
+        if _is_busiest(one) and (OTREE, one.setting) not in theirs:  # a target does not vanish with its peer
+            yield figures.rate(f"{told}: requests", one.requests, "a second", WHO[OTREE]).times(TIMES_OTREE)
+        if one.setting.think and one.who != POSTGRES:
+            worst = max(one.times[what].p99 for what in ("load", "save"))
+            yield figures.cost(f"{told}: p99", worst, "ms").at_most(P99_MS)
+    yield from _sizes(found, weights)
+
+
+def _is_busiest(one: Figures) -> bool:
+    return one.who != POSTGRES and one.setting.people == 100 and not one.setting.think
+
+
+def _sizes(found: list[Figures], weights: Mapping[str, Weight]) -> Iterator[Row]:
+    for who in (OURS, SINGLY):
+        peaks = [one.peak_mb for one in found if one.who == who]
+        if peaks:
+            yield figures.cost(f"{WHO[who]}: peak memory", max(peaks), "MB").at_most(PEAK_MB)
+    for who in (who for who in (OTREE, POTATO) if OURS in weights):
+        sent = weights[who].sent / 1000 if who in weights else None
+        page = figures.cost(
+            "the rating page without pictures, as sent", weights[OURS].sent / 1000, "KB", WHO[who], sent
+        )
+        yield page.at_most(PAGE_KB)
+
+
 def _beside_otree(mine: list[Figures], found: list[Figures]) -> Iterator[Check]:
     busiest = [one for one in mine if not one.setting.think and one.setting.people == 100]
     theirs = {one.setting: one for one in found if one.who == OTREE}
@@ -273,7 +325,7 @@ def tell(text: str, found: list[Figures], weights: Mapping[str, Weight]) -> None
     print(f"\n{text}")
     (peers.OUT / "study.txt").write_text(text + "\n", encoding="utf-8")
     data = {"figures": [asdict(one) for one in found], "pages": {who: asdict(one) for who, one in weights.items()}}
-    (peers.OUT / "study.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    (peers.OUT / "study-all.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -12,12 +12,13 @@ EDITORS := $(EDITORS_VENV)/.ready
 EDITORS_PIP := $(EDITORS_BIN)/python -m pip --disable-pip-version-check --no-input
 
 # Tests start the program some hundred times, two at a time on two cores: no compiling anew, no thread pools that spin.
-test test-editors: export PYTHONDONTWRITEBYTECODE :=
-test test-editors: export POLARS_MAX_THREADS := 1
-test test-editors: export OMP_NUM_THREADS := 1
-test test-editors: export OPENBLAS_NUM_THREADS := 1
+test test-editors faults coverage: export PYTHONDONTWRITEBYTECODE :=
+test test-editors faults coverage: export POLARS_MAX_THREADS := 1
+test test-editors faults coverage: export OMP_NUM_THREADS := 1
+test test-editors faults coverage: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo study-demo test test-editors editors-environment check lint types fix bench chromium servers clean
+.PHONY: help demo study-demo test test-editors editors-environment faults fuzz coverage check lint types fix
+.PHONY: bench release sbom audit-packages chromium servers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,9 +26,14 @@ help:
 	@echo "make study-demo   a human study rehearsed: a fake Prolific, the server, bots, and you; ONCE=1 ends by itself"
 	@echo "make test    the tests"
 	@echo "make test-editors   those that need torch and Ray, on tiny pipelines, in an environment of their own"
-	@echo "make check   format, lint, types, import contracts, shape of the code, tests"
+	@echo "make faults  kills, full disks, damaged files, dead services: nothing lost, nothing invented"
+	@echo "make fuzz    160,000 odd inputs to everything that reads bytes from outside"
+	@echo "make coverage   every branch of the packages that numbers rest on"
+	@echo "make check   format, lint, types, import contracts, shape of the code, coverage, tests"
 	@echo "make fix     mend format and lint"
-	@echo "make bench   the benchmarks, side by side with their peers"
+	@echo "make bench   the benchmarks, side by side with their peers; writes bench/RESULTS.md"
+	@echo "make release wheel and sdist, tried in empty environments"
+	@echo "make sbom    what stillme is made of, as CycloneDX; make audit-packages holds it against known faults"
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "stillme needs Python 3.11 or newer: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 3; }
@@ -60,9 +66,10 @@ study-demo: $(STUDY)
 		--to demo/study/bundle > /dev/null
 	@$(BIN)/stillme study rehearse demo/study/bundle $(if $(ONCE),--once)
 
-# A file's tests run in one worker, so that what they share is made once; in the order that tests/conftest.py says.
+# A file's tests run in one worker, so that what they share is made once; in the order that tests/conftest.py says. Three
+# workers on two cores: many tests wait for a browser or a server.
 test: $(DEV) chromium servers
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # torch first, as a CPU build where one is offered; torchvision's PyPI builds would ask for another torch.
 $(EDITORS): pyproject.toml constraints-editors.txt
@@ -81,7 +88,20 @@ test-editors: $(EDITORS)
 	@$(EDITORS_BIN)/python -c 'import torch, diffusers, ray, moto'
 	$(EDITORS_BIN)/python -m pytest tests/diffusers tests/ray
 
-check: lint test
+# Every stage killed and starved, as often as the figures in docs/faults.md say; `make test` does it less often.
+faults: export STILLME_FAULTS := full
+faults: $(DEV)
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/faults
+
+fuzz: $(DEV)
+	$(BIN)/python -m tests.fuzz
+
+# The tests of these packages alone reach every branch of them.
+COVERED := tests/analysis tests/ledger tests/protocol tests/versions/test_statistics.py tests/test_plan.py tests/judges/test_ensemble.py
+coverage: $(DEV)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --cov --cov-report=term $(COVERED)
+
+check: lint coverage test
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .
@@ -99,16 +119,18 @@ fix: $(DEV)
 	$(BIN)/ruff check --fix .
 
 bench: $(DEV) $(EDITORS)
-	$(BIN)/python -m bench.ledger
-	$(BIN)/python -m bench.recovery --jobs 2
-	$(BIN)/python -m bench.measures
-	$(BIN)/python -m bench.judges
-	$(BIN)/python -m bench.editors_overhead --only remote
-	$(EDITORS_BIN)/python -m bench.editors_overhead --only local
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[bench]'
-	$(BIN)/python -m bench.sources
-	$(BIN)/python -m bench.statistics
-	$(BIN)/python -m bench.study
+	EDITORS_VENV=$(EDITORS_VENV) $(BIN)/python -m bench
+
+release: $(DEV)
+	$(BIN)/python tools/release.py
+
+sbom: $(DEV)
+	$(BIN)/python tools/sbom.py
+
+audit-packages: $(DEV)
+	@$(PIP) install --quiet pip-audit
+	$(BIN)/python tools/audit_packages.py
 
 chromium:
 	@tools/chromium

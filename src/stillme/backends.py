@@ -133,6 +133,11 @@ def require_packages(requires: Iterable[str], who: str) -> None:
             raise _lacks(who, package)
 
 
+def extra_of(package: str) -> str:
+    """The extra that a package belongs to; the package itself where it belongs to none."""
+    return _EXTRA_OF.get(package, package)
+
+
 def _lacks(who: str, package: str) -> SurroundingsError:
     what = f"'stillme[{_EXTRA_OF[package]}]'" if package in _EXTRA_OF else package
     return SurroundingsError(

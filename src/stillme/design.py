@@ -15,6 +15,7 @@ from stillme.backends import Prepared
 from stillme.config import Audit, Config, settle
 from stillme.judges.features import FeatureForm
 from stillme.ledger import Run
+from stillme.ledger.database import as_written
 from stillme.ledger.run import settings_hash
 from stillme.mitigation.sampling import Cell
 from stillme.plan import Known
@@ -126,7 +127,10 @@ def recall(run: Run) -> Design:
     """The design of the newest configuration that the run has seen."""
     kept = run.last_audit()
     document = Document(f"{run.path}: audit", "")
-    audit = Audit.model_validate(kept["audit"])
+    with as_written(run.path, "a configuration"):
+        audit, named = Audit.model_validate(kept["audit"]), list(kept["portraits"])
+        if len(set(named)) < len(named):
+            raise ValueError("a portrait is listed twice")
     config = settle(audit, run.path, document, run.protocol())
-    portraits = run.portraits(kept["portraits"])
+    portraits = run.portraits(named)
     return make(config, portraits, known(run, config, portraits))

@@ -18,7 +18,10 @@ def gather(held: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
     """The portraits of all sources, stored in the run; those of an unchanged source are already there."""
     kept = held.last_audit() if held.query("SELECT 1 FROM audit LIMIT 1") else None
     if kept is not None and kept["sources"] == json.loads(canonical(designs.sources(config))):
-        return held.portraits(kept["portraits"])
+        there = held.portraits(kept["portraits"])
+        if held.has_images(portrait.image for portrait in there):
+            return there
+        progress.say("Portraits: some files are gone or cut short; they are read from their source again")
     portraits: list[Portrait] = []
     for prepared in config.sources.values():
         for portrait, image in prepared.make().portraits():

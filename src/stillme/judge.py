@@ -513,7 +513,7 @@ class _Wanted:
 def _recalled(run: Run, verdict: str) -> JudgeReply:
     """How the call ended that a verdict was read off."""
     columns = "status, evidence, detail, observations"
-    ((status, evidence, detail, seen),) = run.query(f"SELECT {columns} FROM verdict WHERE key = ?", (verdict,))
+    ((status, evidence, detail, seen),) = run.query(f"SELECT {columns} FROM verdict WHERE key = ?", (verdict,))  # noqa: S608 (names are ours, values are parameters)
     observations = json.loads(seen) if seen else {}
     scores, people = run.scores(verdict), run.people(verdict)
     return JudgeReply(Status(status), scores, evidence, detail, observations=observations, people=people)

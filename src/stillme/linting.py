@@ -14,11 +14,13 @@ from typing import Any
 
 import polars as pl
 
+from stillme import parquet
 from stillme.analysis import printed
 from stillme.analysis.lint import Finding, Linted, Ran, Severity
 from stillme.analysis.printed import Table
 from stillme.analysis.together import lint_together
 from stillme.errors import InputError, disk
+from stillme.parquet import DamagedError
 from stillme.protocol import Protocol, builtin
 
 KINDS = (".csv", ".parquet")
@@ -66,9 +68,9 @@ def _read(file: Path, name: str) -> Table:
     with disk(file):
         try:
             if file.suffix == ".parquet":
-                return printed.typed(name, pl.read_parquet(file))
+                return printed.typed(name, parquet.read(file.read_bytes()))
             return printed.read(name, pl.read_csv(file, infer_schema=False))
-        except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        except (pl.exceptions.PolarsError, DamagedError, UnicodeDecodeError) as error:
             raise InputError(f"{file} cannot be read as a table: {_first(error)}.", "Check the file.") from None
 
 

@@ -279,7 +279,7 @@ def _answers(seen: Run, design: Design) -> dict[str, list[Call]]:
     """Judge -> the calls that it answered, with these very settings."""
     subjects = "SELECT DISTINCT settings, iif(call = '', key, call) AS subject FROM verdict"
     rows = seen.query(
-        "SELECT v.settings, a.status, a.started, a.seconds "
+        "SELECT v.settings, a.status, a.started, a.seconds "  # noqa: S608 (names are ours, values are parameters)
         f"FROM attempt a JOIN ({subjects}) v ON v.subject = a.subject"
     )
     found: dict[str, list[Call]] = {}

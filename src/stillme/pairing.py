@@ -143,7 +143,7 @@ def pairs(protocol: Protocol, portraits: Sequence[Portrait], number: int, seed: 
     """So many pairs, each from one cell of the other dimensions: races as even as can be, then ages."""
     cells = _cells(protocol, portraits)
     _require(cells, protocol)
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 (a draw, not a secret)
     turns = {race: cycle(_shuffled(some, chance)) for race, some in _by_first(cells).items()}
     people = {cell: {g: cycle(_shuffled(some, chance)) for g, some in c.items()} for cell, c in cells.items()}
     for race, _ in zip(cycle(_shuffled(list(turns), chance)), range(number), strict=False):

@@ -23,7 +23,8 @@ from stillme.design import Design
 from stillme.engine.local import INTERRUPTED, Stop
 from stillme.errors import IncompleteError, InputError
 from stillme.gather import gather as gather
-from stillme.ledger import Run
+from stillme.ledger import Run, backup
+from stillme.ledger.run import LEDGER
 from stillme.ledger.state import shows
 from stillme.progress import Progress
 from stillme.purse import Purse
@@ -71,6 +72,7 @@ def advance(config: Config, progress: Progress, part: Callable[[Design], Design]
 def work(held: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:
     """Everything that a design asks for and that is missing."""
     editing.edit(held, design, progress, stop, purse)
+    held.back_up()
     measure(held, design, progress, stop)
     judging.judge(held, design, progress, stop, purse)
 
@@ -105,7 +107,7 @@ def report(held: Run, design: Design, progress: Progress) -> Path:
     from stillme import publish  # polars, scipy and jinja2 load only when there is something to analyse
 
     publish.write(held, design, path)
-    progress.say("Report: the page is written; `stillme report RUN` adds tables, figures, pictures and cards")
+    progress.say("Report: the page is written")
     return path
 
 
@@ -165,7 +167,23 @@ def status(path: Path) -> dict[str, Any]:
             "attempts": seen.query("SELECT count(*) FROM attempt")[0][0],
             "cost_usd": seen.spent_usd(),
             "report": str(path / REPORT) if (path / REPORT).is_file() else None,
+            "backup": backup.made_at(path / LEDGER),
         }
+
+
+def check_images(path: Path, progress: Progress) -> list[str]:
+    """Reads every image of a run; a sentence for each that is not what its name says."""
+    with Run.look(path) as seen:
+        names = [name for (name,) in seen.query("SELECT sha256 FROM object ORDER BY sha256")]
+        found = [said for name in names if (said := seen.fault(name))]
+    progress.say(f"Images: {len(names):,} read, {len(found):,} damaged or missing")
+    return found
+
+
+def restore(path: Path) -> backup.Restored:
+    """Goes back to the copy of a damaged ledger: of a run, or of a selection."""
+    known = (path / name for name in backup.LEDGERS)
+    return backup.restore(next((one for one in known if backup.backup_of(one).is_file()), path / LEDGER))
 
 
 def _experiments(seen: Run, design: Design) -> dict[str, dict[str, int]]:
@@ -196,9 +214,11 @@ def report_again(
     only: Sequence[str] = (),
     anew: bool = True,
     whole: bool = True,
+    browse_most: int | None = None,
 ) -> Path:
     """The whole report of a run, from the run alone; `only`: these parts of it; not `whole`: the page as `run`
-    writes it. Without `anew` one that shows this very state stays."""
+    writes it; `browse_most`: of how many edits pictures and raw exchanges can be browsed. Without `anew` one that
+    shows this very state stays."""
     from stillme import reporting
 
     with Run.look(path) as seen:
@@ -206,4 +226,5 @@ def report_again(
             progress.say("Report: up to date, nothing to do")
             return path / REPORT
         design = designs.recall(seen)
-        return reporting.write(seen, design, path / REPORT, faces, whole, only, progress.say)
+        page = path / REPORT
+        return reporting.write(seen, design, page, faces, whole, only, progress.say, browse_most=browse_most)

@@ -18,12 +18,14 @@ from typing import Any
 
 import polars as pl
 
+from stillme import parquet
 from stillme.bundling import key as keys
 from stillme.bundling.key import Key, KeyQuestion
 from stillme.errors import Fault, FaultsError, InputError, disk
 from stillme.ledger import Run, frames
 from stillme.ledger.run import now
 from stillme.ledger.writer import Insert
+from stillme.parquet import DamagedError
 from stillme.protocol import Protocol
 from stillme.records import canonical, digest
 
@@ -32,6 +34,7 @@ COMPLETE = "complete"
 OPEN = ("active", "timed_out")  # how the task of a rater stands who may still go on with it
 PLACES = ("left", "right")  # an export says which output was meant, never where it stood
 BY_HAND = "by_hand"
+MOST = 2**53  # of a count
 MOST_FAULTS = 50  # that are told; the rest is counted
 RATINGS: tuple[str, ...] = (
     "study",
@@ -109,7 +112,7 @@ def _told(export: Path, key: Key) -> Mapping[str, str]:
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         bundle, hashes = str(told["bundle"]), dict(told.get("sha256", {}))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         step = "Give the folder that stillme study export wrote."
         raise InputError(f"{export} is not an export: it has no export.json that can be read.", step) from None
     if bundle != key.bundle:
@@ -132,16 +135,21 @@ def _table(export: Path, name: str, columns: tuple[str, ...], hashes: Mapping[st
     lacking = [column for column in columns if column not in frame.columns]
     if lacking:
         raise FaultsError([Fault(str(path), 0, column, "there is no such column") for column in lacking])
-    text = frame.select(pl.col(column).cast(pl.String).replace("", None) for column in columns)
+    try:
+        text = frame.select(pl.col(column).cast(pl.String).replace("", None) for column in columns)
+    except pl.exceptions.PolarsError:
+        raise InputError(
+            f"{path} has a column that holds no words or numbers.", "Export the study again."
+        ) from None
     return Sheet(str(path), text.to_dicts(), 1 if path.suffix == ".parquet" else 2)
 
 
 def _parsed(path: Path, content: bytes) -> pl.DataFrame:
     try:
         if path.suffix == ".parquet":
-            return pl.read_parquet(content)
+            return parquet.read(content)
         return pl.read_csv(content, infer_schema=False)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+    except (pl.exceptions.PolarsError, DamagedError, OSError, UnicodeDecodeError) as error:
         said = str(error).strip().split("\n")[0]
         raise InputError(f"{path} cannot be read as a table: {said}.") from error
 
@@ -208,10 +216,9 @@ def _is_number(text: str | None, name: str) -> bool:
     if text is None:
         return name != "position"
     try:
-        float(text) if name == "at_seconds" else int(text)
+        return math.isfinite(float(text)) if name == "at_seconds" else abs(int(text)) <= MOST
     except ValueError:
         return False
-    return math.isfinite(float(text))
 
 
 def _odd_value(row: Row, key: Key, question: KeyQuestion) -> Iterator[tuple[str, str]]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-MODULES = ["stillme.cli", "stillme.pipeline", "stillme.showing", "stillme.publish", "stillme.remote"]
+MODULES = ["stillme.cli", "stillme.pipeline", "stillme.showing", "stillme.publish", "stillme.remote", "aiohttp"]
 
 
 class Running:
@@ -20,6 +20,11 @@ class Running:
 
     def __init__(self, process: ForkServerProcess, said: Path) -> None:
         self._process, self._said = process, said
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
 
     @property
     def is_over(self) -> bool:
@@ -40,18 +45,32 @@ class Running:
         return code, self._said.read_text(encoding="utf-8")
 
 
-def start(words: list[str], said: Path, surroundings: Mapping[str, str] | None = None) -> Running:
+def nothing() -> None:
+    """Where nothing is to happen before a command."""
+
+
+def start(
+    words: list[str],
+    said: Path,
+    surroundings: Mapping[str, str] | None = None,
+    first: Callable[[], object] = nothing,
+    answer: Path = Path(os.devnull),
+) -> Running:
+    """`first`: is called in the new process, before the command. `answer`: what it says on its standard output."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(MODULES)
-    process = server.Process(target=_main, args=(words, said, dict(surroundings or {})))
+    process = server.Process(target=_main, args=(words, said, dict(surroundings or {}), first, answer))
     process.start()
     return Running(process, said)
 
 
-def _main(words: list[str], said: Path, surroundings: dict[str, str]) -> None:
+def _main(
+    words: list[str], said: Path, surroundings: dict[str, str], first: Callable[[], object], answer: Path
+) -> None:
     from stillme.cli import main
 
     os.environ |= surroundings
-    for stream, path in ((1, Path(os.devnull)), (2, said)):
+    for stream, path in ((1, answer), (2, said)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+    first()
     main(words)

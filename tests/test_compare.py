@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from stillme import heads, images
-from stillme.cli import main
+from tests.command import stillme
 
 
 @pytest.fixture
@@ -25,12 +26,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     return before, after
 
 
-def run(*words: object) -> int:
-    try:
-        main(["measure", *map(str, words)])
-    except SystemExit as left:
-        return int(left.code or 0)
-    return 0
+run = partial(stillme, "measure")
 
 
 def test_a_small_table(pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,9 +66,19 @@ def test_the_report_says_plainly_that_everything_is_simulated(demo: tuple[Path, 
     assert text.count("simulated") > 10
 
 
-def test_again_there_is_nothing_to_do(demo: tuple[Path, str]) -> None:
+def test_again_there_is_nothing_to_do_and_a_browser_opens_where_asked(
+    demo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = demo[0] / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {demo[0]}/opened\n', encoding="utf-8")
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(browser))
     again = stillme("demo", str(demo[0]), "--small")
     assert again.returncode == 0 and again.stdout.count("nothing to do") == 5
+    assert not (demo[0] / "opened").exists(), "nobody asked"
+    again = stillme("demo", str(demo[0]), "--small", "--open")
+    assert again.returncode == 0 and again.stdout.splitlines()[-1].endswith("small/report.html")
+    assert (demo[0] / "opened").read_text(encoding="utf-8").strip() == (demo[0] / "small/report.html").as_uri()
 
 
 def test_every_edit_has_an_outcome(demo: tuple[Path, str]) -> None:

@@ -1,130 +1,89 @@
-"""What is written is true: commands in the README run, generated pages are current, links lead somewhere."""
+"""What is written is true: pages hang together, generated parts are current, examples run, settings can be read.
+
+The README's and the journeys' commands are followed in test_docs_journeys.py.
+"""
 
 from __future__ import annotations
 
 import doctest
 import importlib
 import re
-import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
+from pydantic import ValidationError
 
-from stillme import heads, images
-from stillme.select.choices import Action, Verb
-from stillme.select.store import Store
-from tests import studies
-from tests.select import data
-from tests.web.tool import ended
+from stillme.cli import app
+from stillme.config import Audit
+from stillme.gating import policy
+from stillme.protocol import Protocol
+from stillme.strict import Document
+from tests import pages
+from tests.conftest import audit_data
+from tests.pages import ROOT
 
-ROOT = Path(__file__).parent.parent
-PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md")]
-)
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+TOP = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md")]
+PAGES = sorted([*TOP, *DOCS, *(ROOT / "bench").glob("*.md")])
+OTHER_FILES = {  # pieces of files that are no audit: their first key, and what is read by another test
+    "conflicts": "mitigation.yaml",
+    "effects": "a planted truth",
+    "aliases": "a reader's settings in selection.yaml",
+}
 
 
-def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = [words for words in commands_in(text) if words[1] not in ("sources", "study")]
-    named = ["init", "check", "run", "status", "export", "report", "calibrate", "review", "measure"]
-    named += ["report", "bundle", "verify", "gate", "gate", "power", "analyse", "lint"]
-    assert [words[1] for words in commands] == named
-    make_pair(tmp_path)
-    for words in commands:
-        if words[1] == "run":
-            make_small(tmp_path / "audit.yaml")
-        if words[1] == "review":
-            start_and_stop(tmp_path, words)
+def names(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks and its code."""
+    return re.sub(r"`[^`\n]*`", "", pages.FENCE.sub("", page.read_text(encoding="utf-8")))
+
+
+# Pages hang together
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """Where links of a page lead: file (empty: the page itself) and anchor."""
+    found = re.findall(r"\]\(([^)\s]+)\)", prose(page))
+    return [(path, anchor) for path, _, anchor in (one.partition("#") for one in found) if "://" not in path]
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    text = pages.FENCE.sub("", page.read_text(encoding="utf-8"))
+    heads = re.findall(r"^#+ (.*)$", text, re.M)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", head) for head in heads]
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_links_lead_somewhere(page: Path) -> None:
+    for path, anchor in links(page):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set[Path](), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or page.suffix != ".md":
             continue
-        words += ["--sets", "20"] if words[1] == "power" else []
-        done = subprocess.run(
-            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        fine = (0, 5) if words[1] == "gate" else (0,)  # what is planted closes it
-        assert done.returncode in fine, f"{words}: {done.stderr}"
+        reached.add(page)
+        waiting += [(page.parent / path).resolve() for path, _ in links(page) if path]
+    assert not [names(page) for page in DOCS if page not in reached]
 
 
-def commands_in(text: str) -> list[list[str]]:
-    return [line[2:].split("#")[0].split() for line in re.findall(r"^\$ stillme .*$", text, re.M)]
-
-
-def test_the_readmes_commands_about_sources_run_in_order(tmp_path: Path) -> None:
-    commands = [w for w in commands_in((ROOT / "README.md").read_text(encoding="utf-8")) if w[1] == "sources"]
-    assert [words[2] for words in commands] == ["init", "sample", "screen", "select", "export"]
-    data.fairface(tmp_path / "fairface", heads.keys(), copies=1)
-    (tmp_path / "here").mkdir()
-    for words in commands:
-        if words[2] == "select":
-            choose_everything(tmp_path / "here", words)
-            continue
-        done = subprocess.run(
-            [sys.executable, "-m", *words], cwd=tmp_path / "here", capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    assert (tmp_path / "here/portraits/portraits.csv").is_file()
-
-
-def test_the_readmes_commands_about_the_study_run_in_order(tmp_path: Path) -> None:
-    commands = [w for w in commands_in((ROOT / "README.md").read_text(encoding="utf-8")) if w[1] == "study"]
-    assert [words[2] for words in commands] == ["build", "serve", "export", "import"]
-    (tmp_path / "runs").mkdir()
-    studies.make_run(tmp_path).rename(tmp_path / "runs" / "audit")
-    for words in commands:
-        if words[2] == "serve":
-            start_and_stop(tmp_path, words, "Listening on")
-            continue
-        done = subprocess.run(
-            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    assert (tmp_path / "ratings/codebook.md").is_file()
-
-
-def start_and_stop(folder: Path, words: list[str], greeting: str = "/enter?key=") -> None:
-    """A tool starts, tells its address and stops, as the README has it."""
-    with subprocess.Popen(
-        [sys.executable, "-m", *words, "--port", "0"], cwd=folder, text=True, stdout=subprocess.PIPE
-    ) as tool:
-        assert tool.stdout and any(greeting in line for line in tool.stdout)
-        ended(tool, signal.SIGINT)
-    assert tool.returncode == 0
-
-
-def choose_everything(folder: Path, words: list[str]) -> None:
-    """What a person would choose is put into the tool's log."""
-    start_and_stop(folder, words)
-    with Store.hold(folder / "selection-work") as store:
-        for number, one in enumerate(store.candidates()):
-            action = Action(
-                str(number), f"2026-01-01T00:00:{number % 60:02}+00:00", words[-1], Verb.CHOOSE, one.cell
-            )
-            store.add_action(replace(action, after=[one.key])).result()
-
-
-def make_pair(folder: Path) -> None:
-    """Two pictures under the names that the README gives them."""
-    head = heads.load(heads.keys()[0])
-    for name, quality in (("before.jpg", 95), ("after.jpg", 60)):
-        (folder / name).write_bytes(images.encode(heads.photograph(head), quality=quality))
-
-
-def make_small(path: Path) -> None:
-    """The same file with fewer groups and prompts; the whole one is what `make demo` runs."""
-    text = path.read_text(encoding="utf-8")
-    small = text.replace("settings: {}", "settings: {groups: {race: [white, black], gender: [male], age: [20s]}}")
-    small = small.replace("prompts: all", "prompts: [O-01]")
-    assert small.count("[male]") == 1 and "prompts: [O-01]" in small
-    path.write_text(small, encoding="utf-8")
-
-
-def test_the_readmes_make_targets_exist() -> None:
+def test_the_make_targets_on_pages_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    wanted = set(
-        re.findall(r"(?:`|^)make ([a-z-]+)", "\n".join(p.read_text(encoding="utf-8") for p in PAGES), re.M)
-    )
+    every = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    wanted = set(re.findall(r"(?:`|^)make ([a-z-]+)", every, re.M))
     assert {"demo", "test", "check", "bench"} <= wanted
     for target in wanted:
         assert re.search(rf"^{target}:", makefile, re.M), target
@@ -133,6 +92,9 @@ def test_the_readmes_make_targets_exist() -> None:
 def test_ci_runs_what_the_readme_calls() -> None:
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert "make test" in script and "make demo" in script
+
+
+# What is generated is current
 
 
 def test_the_page_of_commands_is_current() -> None:
@@ -144,13 +106,49 @@ def test_the_page_of_commands_is_current() -> None:
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert target.startswith("http") or (page.parent / target).exists(), target
+def test_the_generated_parts_of_pages_are_current() -> None:
+    """What differs says which command refreshes it: python tools/docs_parts.py --write"""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools/docs_parts.py")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def commands(group: typer.Typer, before: str = "") -> set[str]:
+    """Every command and group, as it is typed after `stillme`."""
+    found = {f"{before}{one.name or one.callback.__name__}" for one in group.registered_commands if one.callback}
+    for inner in group.registered_groups:
+        assert inner.typer_instance is not None
+        found |= {f"{before}{inner.name}"} | commands(inner.typer_instance, f"{before}{inner.name} ")
+    return found
+
+
+def test_every_command_on_a_page_is_a_command() -> None:
+    """By its name; what the README and the journeys type is run as well."""
+    known = commands(app)
+    grouped = {one.split()[0] for one in known if " " in one}
+    for page in PAGES:
+        typed = "\n".join(text for language, text in pages.blocks(page) if language in ("console", "sh"))
+        for first, second in re.findall(r"^(?:\$ )?stillme ([a-z]+)(?: ([a-z]+))?", typed, re.M):
+            said = f"{first} {second}" if first in grouped else first
+            assert said in known, f"{names(page)}: stillme {said}"
+
+
+def test_every_table_of_the_analysis_stands_on_its_page() -> None:
+    page = (ROOT / "docs/analyse.md").read_text(encoding="utf-8")
+    listed = {one.split("…")[0] for one in re.findall(r"`([a-z_]+…?)`", page)}
+    code = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "src/stillme/analysing/parts").glob("*.py")
+    )
+    tables = {name.split("{")[0] for name in re.findall(r'Tabled\(\s*f?"([^"]+)"', code)}
+    assert len(tables) > 30
+    assert not [name for name in tables if not any(name == one or name.startswith(one) for one in listed)]
+
+
+# What can be tried is tried
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
 def test_examples_on_pages_run(page: Path) -> None:
     failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert failed == 0
@@ -167,6 +165,34 @@ WITH_EXAMPLES = [
 def test_examples_in_code_run(module: str) -> None:
     failed, tried = doctest.testmod(importlib.import_module(f"stillme.analysis.{module}"))
     assert tried and failed == 0
+
+
+WITH_SETTINGS = [page for page in PAGES if any(language == "yaml" for language, _ in pages.blocks(page))]
+
+
+@pytest.mark.parametrize("page", WITH_SETTINGS, ids=names)
+def test_settings_on_pages_can_be_read(page: Path, protocol: Protocol, tmp_path: Path) -> None:
+    """Whole files as they are, pieces of an audit in an audit."""
+    for language, text in pages.blocks(page):
+        if language != "yaml":
+            continue
+        document = Document(names(page), text)
+        assert not document.faults, document.faults
+        if "rules" in document.data:
+            (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
+            assert policy.read(tmp_path / "policy.yaml", protocol).rules
+        elif not OTHER_FILES.keys() & document.data.keys():
+            reads_as_an_audit(audit_data() | document.data)
+
+
+def reads_as_an_audit(data: dict[str, object]) -> None:
+    try:
+        Audit.model_validate(data)
+    except ValidationError as error:
+        raise AssertionError(str(error)) from None
+
+
+# Words
 
 
 def test_words_that_we_do_not_use() -> None:

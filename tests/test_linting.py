@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from stillme.cli import main
+from tests.command import stillme
 
 PUBLISHED = Path(__file__).parent.parent / "src/stillme/protocol/files/published"
 CHANGE = PUBLISHED / "table13_race_change_by_race_and_model.csv"
 OUTCOMES = PUBLISHED / "table12_outcomes_by_model.csv"
 
 
-def run(*words: object) -> int:
-    try:
-        main(["lint", *map(str, words)])
-    except SystemExit as left:
-        return int(left.code or 0)
-    return 0
+run = partial(stillme, "lint")
 
 
 def parts(out: str) -> dict[str, str]:

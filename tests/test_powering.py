@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from stillme import starting
-from stillme.cli import main
+from tests.command import stillme
 
 FEW = ("--sets", 40, "--icc", 0.06)
 
 
-def run(*words: object) -> int:
-    try:
-        main(["power", *map(str, words)])
-    except SystemExit as left:
-        return int(left.code or 0)
-    return 0
+run = partial(stillme, "power")
 
 
 def test_what_84_portraits_can_and_cannot_resolve(capsys: pytest.CaptureFixture[str]) -> None:

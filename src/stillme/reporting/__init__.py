@@ -27,9 +27,9 @@ from stillme.reporting.parts import MAKERS, Making
 
 __all__ = ["FOLDER", "MAKERS", "PARTS", "is_current", "write"]
 FOLDER = "report"
-HTML = "html"
+HTML, BROWSE = "html", "browse"
 PARTS = (HTML, *MAKERS)
-PICTURED = (HTML, "browse", "pictures")  # parts that show faces
+PICTURED = (HTML, BROWSE, "pictures")  # parts that show faces
 
 Say = Callable[[str], None]
 
@@ -60,14 +60,16 @@ def write(
     wanted = chosen(only)
     if before not in (None, faces):  # whoever asks to hide faces must not find them in a part that was kept
         wanted = tuple(name for name in PARTS if name in wanted or name in PICTURED)
-    computed = compute(run, design, path.parent, say)
-    examples = browsing.veiled(computed.context.examples, faces)
-    said = computed.context.made_with if made_with is None else made_with
-    shown = replace(computed, context=replace(computed.context, examples=examples, made_with=said))
-    made = sections(shown.findings, shown.context, shown.further, shown.tables)
-    if any(name in wanted for name in MAKERS):
-        making = Making(run, design, shown, tuple(made), faces, say, browse_most)
-        _folder(making, path.parent / FOLDER, wanted)
+    folder, limits = path.parent / FOLDER, browsing.Limits.of(browse_most)
+    with _begun(run, design, folder, faces, limits, wanted) as (aside, small):
+        computed = compute(run, design, path.parent, say)
+        examples = browsing.veiled(computed.context.examples, faces)
+        said = computed.context.made_with if made_with is None else made_with
+        shown = replace(computed, context=replace(computed.context, examples=examples, made_with=said))
+        made = sections(shown.findings, shown.context, shown.further, shown.tables)
+        if aside is not None:
+            making = Making(run, design, shown, tuple(made), faces, say, limits, small)
+            _fill(making, folder, aside, wanted)
     if HTML in wanted:
         say("Report: the page")
         html = render(made, shown.context)
@@ -86,9 +88,26 @@ def chosen(only: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in PARTS if not only or name in only)
 
 
-def _folder(making: Making, folder: Path, wanted: Sequence[str]) -> None:
+@contextmanager
+def _begun(
+    run: Run, design: Design, folder: Path, faces: str, limits: browsing.Limits, wanted: Sequence[str]
+) -> Iterator[tuple[Path | None, browsing.Ahead | None]]:
+    """Where to write the folder's parts, and the small pictures that are being made there; None of what is not
+    wanted."""
+    if not any(name in wanted for name in MAKERS):
+        yield None, None
+        return
+    with disk(folder), swapped(folder) as aside:
+        if BROWSE not in wanted:
+            yield aside, None
+            return
+        with browsing.ahead(run, design, aside / BROWSE, faces, limits, folder / BROWSE) as small:
+            yield aside, small
+
+
+def _fill(making: Making, folder: Path, aside: Path, wanted: Sequence[str]) -> None:
     counts = dict(about.counts(folder))
-    with disk(folder), swapped(folder) as aside, _ended(making.drawings):
+    with _ended(making.drawings):
         for name, make in MAKERS.items():
             if name not in wanted:
                 kept(folder, aside, name)

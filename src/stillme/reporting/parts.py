@@ -32,7 +32,8 @@ class Making:
     sections: tuple[Section, ...]
     faces: str
     say: Callable[[str], None]
-    browse_most: int | None = None  # edits whose pictures and raw exchanges `browse` keeps
+    limits: browsing.Limits  # of `browse`
+    small: browsing.Ahead | None = None  # pictures of `browse` that are being made already
     drawings: list[Drawing] = field(default_factory=list)  # figures that are not there yet
 
     @cached_property
@@ -67,7 +68,10 @@ def figures(making: Making, folder: Path, old: Path) -> int:
 
 def browse(making: Making, folder: Path, old: Path) -> int:
     """Every edit beside its source, and each number's edits."""
-    browsing.browse(making.state, folder, making.faces, browsing.Limits.of(making.browse_most), old)
+    state = making.state
+    if making.small is not None:
+        making.small.stop()
+    browsing.browse(state, folder, making.faces, making.limits, old)
     return _counted(folder)
 
 

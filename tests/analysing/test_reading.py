@@ -227,3 +227,16 @@ def test_attention_checks(protocol: Protocol) -> None:
         read_checks(
             Given("checks.csv", pl.DataFrame([{"rater": "r", "check": "c", "passed": "maybe"}]), 2), protocol
         )
+
+
+def test_a_label_that_some_rows_of_a_person_lack_is_that_of_the_others(protocol: Protocol) -> None:
+    table = rows()
+    table[0] |= {"gender": ""}
+    found = read_scores(given(table), protocol, "default")
+    frame = found.scores[found.main]
+    assert frame["gender"].null_count() == 0
+    assert "Some rows of 1 person lack the gender that other rows have: it is taken." in found.notes
+    nobody = [row | ({"gender": None} if row["person"] == "p0" else {}) for row in rows()]
+    lacking = read_scores(given(nobody), protocol, "default")
+    assert set(lacking.scores[AS_GIVEN].filter(person="p0")["gender"]) == {None}
+    assert not any("it is taken" in note for note in lacking.notes)

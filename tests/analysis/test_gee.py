@@ -110,3 +110,12 @@ def test_equations_that_do_not_settle_are_null_with_a_reason(
     marked = mark(audit(protocol, judges=("a",), editors=("one",)), protocol.rubrics.outcomes)
     row = gee(marked, protocol).row(0, named=True)
     assert row["why"] == "the equations have no solution" and row["odds_ratio"] is None and row["persons"] > 0
+
+
+def test_a_dimension_that_nobody_is_labelled_in_is_not_held_alike(protocol: Protocol) -> None:
+    marked = mark(
+        audit(protocol, seed=3).drop("judge"), {"race_changed": protocol.rubrics.outcomes["race_changed"]}
+    )
+    found = gee(marked.with_columns(age=pl.lit(None, pl.String)), protocol)
+    assert found["persons"].to_list() == gee(marked, protocol)["persons"].to_list()
+    assert found["odds_ratio"].null_count() == 0 < found.height

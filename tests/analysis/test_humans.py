@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -356,3 +357,14 @@ def test_nothing_to_compare_is_an_empty_table() -> None:
     for by in ((), ("axis",)):
         found = alignment(unscored, ratings_of(people), by=by)
         assert found.is_empty() and "rho" in found.columns
+
+
+def test_a_main_table_by_a_dimension_without_a_reference_group_does_no_harm(protocol: Protocol) -> None:
+    """Judges and raters are held against each other by the groups that have one."""
+    table = protocol.manifest.tables.change_by_group.model_copy(update={"by": "gender"})
+    tables = protocol.manifest.tables.model_copy(update={"change_by_group": table})
+    other = replace(protocol, manifest=protocol.manifest.model_copy(update={"tables": tables}))
+    made = audit(protocol, seed=1, editors=["e"], prompts=list(protocol.prompt)[:2])
+    ratings, marked = raters_of(made.scores, protocol, 2, share=0.5), mark(made.scores, protocol.rubrics.outcomes)
+    found = human_findings(made.scores, marked, ratings, other)
+    assert found.by_group.equals(human_findings(made.scores, marked, ratings, protocol).by_group)

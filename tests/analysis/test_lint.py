@@ -117,6 +117,29 @@ def test_rows_that_sum_up_the_others() -> None:
     assert said(lint_table(table)) == "error closing rows: x_pct: max − min is 10, and 'max − min' says 9.0."
 
 
+def test_whole_numbers_are_summed_up_by_their_sum_or_their_mean() -> None:
+    for label in ("Mean", "average", "All", "Overall"):
+        assert said(lint_table(csv("t", f"race,x (%)\nA,13\nB,8\nC,10\n{label},10\n"))) == "", "per cent"
+        assert said(lint_table(csv("t", f"race,score\nA,3\nB,2\nC,4\n{label},3\n"))) == "", "scores"
+    assert said(lint_table(csv("t", "race,judged\nA,90\nB,110\nMean,100\n"))) == ""
+    assert said(lint_table(csv("t", "race,judged,x_pct\nA,90,10.0\nB,10,20.0\nMean,,15.0\n"))) == ""
+    assert said(lint_table(csv("t", "race,cats\nA,90\nB,110\nall,200\n"))) == ""
+    assert said(lint_table(csv("t", "race,judged\nA,90\nB,110\nall,100\n"))) == (
+        "error closing rows: judged: the rows sum to 200, and 'all' says 100."
+    )
+    assert "x (%): the rows have the mean 10.33, and 'Mean' says 20" in said(
+        lint_table(csv("t", "race,x (%)\nA,13\nB,8\nC,10\nMean,20\n"))
+    )
+
+
+def test_the_uncertainty_of_a_whole_is_not_the_mean_of_its_parts() -> None:
+    text = "race,judged,rate,low,high,sd,p\nA,100,0.10,0.05,0.17,0.03,0.5\nB,100,0.20,0.14,0.28,0.04,0.5\n"
+    assert said(lint_table(csv("t", text + "All,200,0.15,0.11,0.20,0.02,0.01\n"))) == ""
+    assert "rate: the rows have the mean 0.15, and 'All' says 0.18" in said(
+        lint_table(csv("t", text + "All,200,0.18,0.11,0.20,0.02,0.01\n"))
+    )
+
+
 def test_an_impossible_percentage_is_a_warning_with_its_neighbours() -> None:
     table = csv("t", "race,n,x_pct\nA,240,15.1\nB,240,15.0\nC,1680,15.1\n")
     assert said(lint_table(table)).startswith(

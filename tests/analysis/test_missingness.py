@@ -196,6 +196,22 @@ def test_raters_who_cannot_tell_are_held_against_everyone_else(protocol: Protoco
     assert found.filter(pl.col("reason") == SKIPPED)["p"].is_null().all()
 
 
+def test_both_groups_of_an_editor_have_the_same_corrected_p_whatever_the_order_of_rows(protocol: Protocol) -> None:
+    """A plan goes portrait by portrait, so that editors alternate."""
+    one = edits(protocol, {}).with_columns(
+        status=pl.when(pl.col("gender") == "female").then(pl.lit(Status.REFUSED.value)).otherwise("status")
+    )
+    other = edits(protocol, {"black": 0.3}).with_columns(editor=pl.lit("two"), trial=pl.col("trial") + " two")
+    made = pl.concat([one, other]).sort("person", "editor", maintain_order=True)
+    tests = missingness(scored(made), protocol, made).tests
+    rows = tests.filter((pl.col("dimension") == "gender") & (pl.col("reason") == EDIT_REFUSED))
+    assert rows["editor"].to_list() == ["one", "two", "one", "two"]
+    assert rows.filter(editor="one")["uneven"].to_list() == [True, True]
+    for editor in ("one", "two"):
+        assert rows.filter(editor=editor)["p_holm"].n_unique() == 1
+        assert rows.filter(editor=editor)["p_holm"].null_count() == 0
+
+
 def test_all_missing_and_one_group_give_no_number(protocol: Protocol) -> None:
     nothing = scored(edits(protocol, {})).with_columns(score=pl.lit(None, pl.Int64))
     found = missingness(nothing, protocol)

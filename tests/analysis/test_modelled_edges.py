@@ -116,3 +116,24 @@ def test_odds_are_those_of_the_editor_that_met_the_group(protocol: Protocol) -> 
     odds = {(row["editor"], row["group"]): row["odds_ratio"] for row in found.odds.iter_rows(named=True)}
     assert odds["one", "black"] is None and odds[None, "black"] is None
     assert odds["two", "black"] is not None and odds["one", "east_asian"] is not None
+
+
+def test_a_dimension_that_nobody_is_labelled_in_is_left_out_of_the_model(protocol: Protocol) -> None:
+    """Not every table of scores says how old people look."""
+    whole = small(protocol)
+    found = model(whole.with_columns(age=pl.lit(None, pl.String)), protocol)
+    assert found.fits["observations"].item() == whole.height and found.fits["why"].item() is None
+    formula = found.fits["formula"].item()
+    assert "race" in formula and "gender" in formula and "age" not in formula
+    assert found.odds["odds_ratio"].null_count() == 0 < found.odds.height
+    nobody = model(whole.with_columns(race=pl.lit(None, pl.String)), protocol)
+    assert nobody.fits["loglik"].item() is not None and nobody.odds.is_empty() and nobody.marginal.is_empty()
+
+
+def test_persons_without_a_label_are_said_to_be_left_out_and_not_to_be_drawn(protocol: Protocol) -> None:
+    age = pl.when(pl.col("person") != "p0").then("age")
+    whole = small(protocol, each=12).with_columns(age)
+    persons = whole["person"].n_unique()
+    assert model(whole, protocol).fits["why"].item() == f"1 of {persons} persons lack a label and are left out"
+    drawn = model(whole, protocol, most=whole.height // 2).fits["why"].item()
+    assert f"of {persons} persons, drawn evenly over groups" in drawn

@@ -114,3 +114,12 @@ def test_nobody_to_change_places_with_leaves_bounds_and_no_p(marked: pl.DataFram
     apart = marked.filter(pl.col("age") == pl.col("race").replace_strict(ages, default=None))
     told = pairs(apart, protocol, "race").filter(outcome="race_changed")
     assert len(told) == 15 and told["p"].null_count() == 15 and told["difference"].null_count() == 0
+
+
+def test_a_group_without_a_score_widens_nobodys_bounds(marked: pl.DataFrame, protocol: Protocol) -> None:
+    without = marked.filter(pl.col("race") != "black")
+    unjudged = marked.with_columns(hit=pl.when(pl.col("race") != "black").then("hit"))
+    for make in (pairs, deviations):
+        absent, missing = make(without, protocol, "race"), make(unjudged, protocol, "race").drop_nulls("low")
+        widths = [(some["high"] - some["low"]).mean() for some in (absent, missing)]
+        assert absent.height == missing.height and widths[1] == pytest.approx(widths[0], rel=0.1)

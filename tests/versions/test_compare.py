@@ -96,6 +96,19 @@ def test_a_run_against_tables_that_were_exported_from_another(runs: tuple[Path, 
     assert any("taken on trust" in note for note in found.notes)
 
 
+def test_exported_persons_without_a_picture_keep_their_names(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    """The table of edits may say less than that of scores; nobody is taken for somebody else."""
+    folder = tmp_path / "tables"
+    pipeline.export(runs[1], folder, "csv")
+    edits = pl.read_csv(folder / "edits.csv", infer_schema=False)
+    people = edits["person"].unique(maintain_order=True)
+    blank = pl.when(pl.col("person") != people[1]).then("source_image").alias("source_image")
+    edits.filter(pl.col("person") != people[0]).with_columns(blank).write_csv(folder / "edits.csv")
+    found = compare(runs[0], folder)
+    assert found.shared.persons == len(people) - 2 == found.found.people("soft_erasure").height
+    assert (found.shared.persons_a, found.shared.persons_b) == (2, 2)
+
+
 def test_two_editors_of_one_table_have_to_be_named(tables: tuple[Path, Path], tmp_path: Path) -> None:
     both = tmp_path / "both.parquet"
     other = pl.read_csv(tables[1]).select("editor", "person", "prompt", "race", "axis", "score")

@@ -12,6 +12,7 @@ import polars as pl
 from stillme.analysing.files import Given
 from stillme.errors import Fault
 from stillme.protocol import Protocol
+from stillme.report.numbers import plural
 from stillme.strict import unknown
 
 # How others name what we name; taken only where the column itself is not there.
@@ -156,6 +157,16 @@ class Reader:
             for name, found, row in several.filter(pl.col(dimension).list.len() > 1).head(3).iter_rows():
                 told = ", ".join(found)
                 self.fault(dimension, f"person {name} is {told}: a join may have mixed persons up", int(row))
+
+    def same_label(self, person: str = "person") -> None:
+        """Who has a label in some rows has it in all: a person is one person, wherever a label is missing."""
+        for dimension in self.protocol.groups.dimensions:
+            filled = self.frame.with_columns(pl.col(dimension).drop_nulls().first().over(person))
+            gained = self.frame.filter(pl.col(dimension).is_null() & filled[dimension].is_not_null())
+            if gained.height:
+                whom = plural(gained[person].n_unique(), "persons")
+                self.notes.append(f"Some rows of {whom} lack the {dimension} that other rows have: it is taken.")
+            self.frame = filled
 
 
 _BYTES = (pl.Binary, pl.Object)

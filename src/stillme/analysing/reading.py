@@ -125,6 +125,7 @@ def _with_trials(reader: Reader) -> None:
 def _completed(reader: Reader) -> pl.DataFrame:
     """With everything that the protocol knows of a prompt and an axis."""
     protocol = reader.protocol
+    reader.same_label()
     reader.notes.extend(_notes(reader))
     frame = (
         reader.frame
@@ -139,7 +140,8 @@ def _completed(reader: Reader) -> pl.DataFrame:
         if not protocol.unrequested(prompt, axis)
     ]
     changes = pl.DataFrame(asked, schema={"prompt": pl.String, "axis": pl.String}, orient="row")
-    frame = frame.drop("category", "subcategory", strict=False).join(_kinds(protocol), on="prompt", how="left")
+    frame = frame.drop("category", "subcategory", strict=False)
+    frame = frame.join(_kinds(protocol), on="prompt", how="left", maintain_order="left")
     if not reader.has("requested"):
         marked = changes.with_columns(requested=pl.lit(True))
         frame = frame.join(marked, on=["prompt", "axis"], how="left", maintain_order="left")

@@ -201,15 +201,13 @@ def _row(part: _Part, protocol: Protocol, seed: int, level: float) -> dict[str, 
         "persons_h": per_person.h,
         "persons_p": per_person.p,
         "persons_epsilon2": per_person.epsilon2,
-        "permuted_p": permuted_p(means, groups, _strata(people, protocol), seed=seed),
+        "permuted_p": permuted_p(means, groups, _strata(people, dimension, protocol), seed=seed),
         **_against(counts, means, groups == reference, protocol.analysis.alike_delta, level),
     }
 
 
-def _strata(people: pl.DataFrame, protocol: Protocol) -> NDArray[np.generic]:
-    others = [name for name in protocol.groups.dimensions if name not in protocol.groups.reference_group]
-    if not others:
-        return np.zeros(len(people))
+def _strata(people: pl.DataFrame, dimension: str, protocol: Protocol) -> NDArray[np.generic]:
+    others = [name for name in protocol.groups.dimensions if name != dimension]
     return people.select(pl.concat_str(*others, separator="\t", ignore_nulls=True)).to_series().to_numpy()
 
 

@@ -150,11 +150,12 @@ _SCHEMA = {
 def gee(marked: pl.DataFrame, protocol: Protocol, *, level: float = LEVEL) -> pl.DataFrame:
     """Per editor and outcome the odds of everyone else against the reference group's, other dimensions held alike.
 
+    Persons who lack a label are left out; a dimension in which nobody has one is not held alike.
     `marked`: one row per trial and outcome with `hit`. The interval takes Student's t with persons − coefficients
     degrees of freedom. Null, with the reason, where a side has no hit or nothing but hits, or too few persons.
     """
     main, reference = next(iter(protocol.groups.reference_group.items()))
-    others = [name for name in protocol.groups.dimensions if name != main]
+    others = [name for name in protocol.groups.dimensions if name != main and marked[name].count()]
     told = marked.select("editor", "outcome", "person", "hit", main, *others)
     known = told.drop_nulls(["hit", main, *others]).with_columns(pl.col(main, *others).cast(pl.String))
     known = known.with_columns(is_other=pl.col(main) != reference).sort("editor", "outcome")

@@ -55,9 +55,9 @@ def human_findings(
     judged: pl.DataFrame | None = None,
     seed: int = 0,
 ) -> Humans:
-    """All of it for one audit, by the dimension of the protocol's main table; `rectified` per editor."""
-    dimension, outcomes = protocol.manifest.tables.change_by_group.by, protocol.rubrics.outcomes
-    reference = protocol.groups.reference_group[dimension]
+    """All of it for one audit, by the dimension of the reference group; `rectified` per editor."""
+    dimension, reference = next(iter(protocol.groups.reference_group.items()))
+    outcomes = protocol.rubrics.outcomes
     strata = [name for name in protocol.groups.dimensions if name != dimension]
     return Humans(
         alignment=alignment(scores, ratings, ["axis"], seed=seed),

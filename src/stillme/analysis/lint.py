@@ -376,10 +376,12 @@ def _rather_few(
 
 # Tests
 
+_P_VALUE = re.compile(r"^p$|^p_|_p$|^p_?value")
+
 
 def p_values(table: Table) -> Ran | None:
     """p lies between 0 and 1, and correcting for a family does not make it smaller."""
-    columns = [name for name in table.numeric if re.search(r"^p$|^p_|_p$|^p_?value", name)]
+    columns = [name for name in table.numeric if _P_VALUE.search(name)]
     findings = []
     for column in columns:
         value = table.numbers(column)
@@ -472,7 +474,9 @@ def _before_after(table: Table) -> Iterator[tuple[str, str, str]]:
 
 
 _TOTAL = re.compile(r"(all|total|overall|mean|average)( groups| races)?", re.IGNORECASE)
+_AVERAGE = re.compile(r"(mean|average).*", re.IGNORECASE)
 _RANGE = re.compile(r"max(imum)? ?[-−–] ?min(imum)?|range|disparity", re.IGNORECASE)
+_UNCERTAINTY = re.compile(r"(^|_)(sd|se|error|df|deff|z|t|chi2)$", re.IGNORECASE)
 
 
 def closing_rows(table: Table) -> Ran | None:
@@ -485,30 +489,27 @@ def closing_rows(table: Table) -> Ran | None:
     groups = [row for row in range(len(labels)) if row not in (*totals, *ranges)]
     if not (totals or ranges) or len(groups) < 2:
         return None
-    columns = [name for name in table.numeric if name not in ("n", "persons")]
+    columns = _closable(table)
     findings = [one for column in columns for one in _closed(table, column, groups, totals, ranges)]
     return Ran("closing rows", len(columns) * len((*totals, *ranges)), tuple(findings))
+
+
+def _closable(table: Table) -> list[str]:
+    """Columns whose total follows from the rows. The uncertainty of a whole is not the mean of its parts'."""
+    ends = {end for low, high, _ in _pairs(table) for end in (low, high)}
+    others = [name for name in table.numeric if name not in ("n", "persons") and name not in ends]
+    return [name for name in others if not _P_VALUE.search(name) and not _UNCERTAINTY.search(name)]
 
 
 def _closed(
     table: Table, column: str, groups: Sequence[int], totals: Sequence[int], ranges: Sequence[int]
 ) -> Iterator[Finding]:
     values, half = table.numbers(column), table.half(column)
-    if np.isnan(values[list(groups)]).any():
-        return
     inside = values[list(groups)]
-    weights = _sizes(table, groups)
-    whole = table.frame[column].dtype.is_integer()
-    expected = float(inside.sum()) if whole else float(np.average(inside, weights=weights))
-    room = 0.0 if whole else float(half[list(groups)].max())
+    if np.isnan(inside).any():
+        return
     for row in totals:
-        if abs(values[row] - expected) > room + half[row]:
-            what = "sum to" if whole else "have the mean"
-            told = f"'{table.label(row)}' says {table.shown(column, row)}"
-            said = f"{column}: the rows {what} {expected:.4g}, and {told}"
-            severity = Severity.ERROR if whole or weights is not None else Severity.WARNING
-            unsaid = "." if severity is Severity.ERROR else ", which only groups of unequal size could explain."
-            yield found(table, "closing rows", column, [row], said + unsaid, severity)
+        yield from _summed_up(table, column, groups, row)
     for row in ranges:
         spread = float(inside.max() - inside.min())
         if abs(values[row] - spread) > 2 * float(half[list(groups)].max()) + half[row]:
@@ -516,6 +517,27 @@ def _closed(
                 f"{column}: max − min is {spread:.4g}, and '{table.label(row)}' says {table.shown(column, row)}."
             )
             yield found(table, "closing rows", column, [row], said)
+
+
+def _summed_up(table: Table, column: str, groups: Sequence[int], row: int) -> Iterator[Finding]:
+    """Counts add up, anything else has a mean. Whole numbers that may be either have to be one of them."""
+    values, half, weights = table.numbers(column), table.half(column), _sizes(table, groups)
+    inside, is_whole = values[list(groups)], table.frame[column].dtype.is_integer()
+    is_average = _AVERAGE.fullmatch(table.label(row)) is not None
+    adds_up = is_whole and not is_average and not is_percent(table, column)
+    mean = float(np.average(inside, weights=weights))
+    means = [] if adds_up and column in _COUNTED else [mean, float(inside.mean())] if is_average else [mean]
+    room = 1.0 if is_whole else float(half[list(groups)].max()) + half[row]
+    is_near = any(abs(values[row] - one) <= room for one in means)
+    if np.isnan(values[row]) or is_near or (adds_up and values[row] == inside.sum()):
+        return
+    what, expected = ("sum to", float(inside.sum())) if adds_up else ("have the mean", mean)
+    told = f"'{table.label(row)}' says {table.shown(column, row)}"
+    is_sure = adds_up or weights is not None
+    unsaid = "." if is_sure else ", which only groups of unequal size could explain."
+    severity = Severity.ERROR if is_sure else Severity.WARNING
+    said = f"{column}: the rows {what} {expected:.4g}, and {told}{unsaid}"
+    yield found(table, "closing rows", column, [row], said, severity)
 
 
 def _sizes(table: Table, groups: Sequence[int]) -> NDArray[np.float64] | None:

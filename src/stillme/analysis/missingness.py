@@ -251,11 +251,9 @@ def _corrected(found: pl.DataFrame) -> pl.Series:
     keys = ["reason", "editor", "dimension"]
     is_mirror = found.select((pl.int_range(pl.len()).over(keys) == 1) & (pl.len().over(keys) == 2)).to_series()
     adjusted = holm([None if mirror else p for p, mirror in zip(found["p"], is_mirror, strict=True)])
-    values = [
-        adjusted[place - 1] if mirror else p
-        for place, (p, mirror) in enumerate(zip(adjusted, is_mirror, strict=True))
-    ]
-    return pl.Series("p_holm", values, dtype=pl.Float64)
+    held = found.with_columns(pl.Series("p_holm", adjusted, dtype=pl.Float64))
+    first = pl.col("p_holm").shift(1).over(keys)  # rows of one editor need not stand together
+    return held.select(pl.when(is_mirror).then(first).otherwise("p_holm").alias("p_holm")).to_series()
 
 
 def unevenness(

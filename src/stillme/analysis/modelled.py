@@ -7,9 +7,9 @@ score ~ group*editor + other dimensions + judge + group:judge
 fail on would pass for a group that it fails on. For the same reason group:judge is tested with (1|person:judge),
 in place of (1|edit), and group:arm with (1|person:arm): differences of groups are differences of persons.
 
-A term whose variable has one level is left out, and so is a random intercept that cannot be told from another or
-from noise (an edit with one score). Human ratings take (1|rater) in place of the judges' terms. Cells where the
-prompt asks for the change are left out.
+A term whose variable has one level, or none that anybody knows, is left out, and so is a random intercept that
+cannot be told from another or from noise (an edit with one score). Human ratings take (1|rater) in place of the
+judges' terms. Cells where the prompt asks for the change are left out.
 
 A coefficient speaks of the latent scale and of one and the same person, prompt and edit; `marginal` says what that
 means in shares of scores. Nothing here is a claim: those rest on persons (see `contrast`).
@@ -182,8 +182,9 @@ def setting(
     factors: Mapping[str, pl.Expr],
     reader: str | None = None,
 ) -> Setting:
-    """`frame`: scores of one axis, without missing ones. Rows that lack a label of a variable are left out."""
-    used = [variable for variable in levels if variable in frame.columns]
+    """`frame`: scores of one axis, without missing ones. Rows that lack a label of a variable are left out, unless
+    nobody has one: then it is the variable that is left out."""
+    used = [variable for variable in levels if variable in frame.columns and _is_told(frame[variable])]
     known = frame.drop_nulls(used).with_columns(pl.col(used).cast(pl.String))
     known = known.with_columns(expression.alias(f"level of {name}") for name, expression in factors.items())
     present = {v: [level for level in levels[v] if level in set(known[v].unique().to_list())] for v in used}
@@ -205,6 +206,10 @@ def setting(
         _told_apart(others | pairs, known.height),
         _codes(known["trial"]),
     )
+
+
+def _is_told(column: pl.Series) -> bool:
+    return column.is_empty() or column.null_count() < len(column)
 
 
 def _codes(column: pl.Series) -> Codes:
@@ -261,8 +266,9 @@ def model(
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in makers}
     for axis in [a.id for a in protocol.rubrics.axes if a.id in judged["axis"].unique().to_list()]:
         scores = _usable(judged, axis)
-        found, full = _fit_audit(_audit_setting(sampled(scores, protocol, most, seed), protocol, reader))
-        full = full if found.persons == (every := scores["person"].n_unique()) else _of(full, found, every)
+        drawn = sampled(scores, protocol, most, seed)
+        found, full = _fit_audit(_audit_setting(drawn, protocol, reader))
+        full = _of(full, drawn["person"].n_unique(), scores["person"].n_unique(), found.persons)
         for name, make in makers.items():
             rows[name].extend(make(axis, found, full))
     schemas = (_COMPONENTS, _TESTS, _GROUP_ODDS, _MARGINAL, _SPLITS, _FITS)
@@ -281,9 +287,14 @@ def sampled(scores: pl.DataFrame, protocol: Protocol, most: int, seed: int) -> p
     return scores.filter(pl.col("person").is_in(kept.implode()))
 
 
-def _of(full: Fit, found: Setting, every: int) -> Fit:
-    said = f"fitted on {found.persons:,} of {every:,} persons, drawn evenly over groups"
-    return replace(full, why=f"{full.why}; {said}" if full.why else said)
+def _of(full: Fit, drawn: int, every: int, used: int) -> Fit:
+    """With who is not in it: persons who were not drawn, and those who lack a label."""
+    said = [full.why] if full.why else []
+    if drawn < every:
+        said.append(f"fitted on {drawn:,} of {every:,} persons, drawn evenly over groups")
+    if used < drawn:
+        said.append(f"{drawn - used:,} of {drawn:,} persons lack a label and are left out")
+    return replace(full, why="; ".join(said))
 
 
 def _fit_audit(found: Setting) -> tuple[Setting, Fit]:

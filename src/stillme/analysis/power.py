@@ -245,7 +245,8 @@ def contrast_p(people: People, seed: int, draws: int = DRAWS) -> Floats:
 
 
 def contrast_halves(shares: Floats, level: float) -> tuple[Floats, Floats]:
-    """`contrast.welch` of every audit: others − reference, and half the width of its interval, NaN without one."""
+    """The contrast of every audit, `contrast.welch` with its cautious degrees of freedom: others − reference, and
+    half the width of its interval, NaN without one."""
     own, theirs = shares[:, 0], shares[:, 1:].reshape(len(shares), -1)
     one, many = own.shape[1], theirs.shape[1]
     difference = theirs.mean(axis=1) - own.mean(axis=1)
@@ -254,7 +255,7 @@ def contrast_halves(shares: Floats, level: float) -> tuple[Floats, Floats]:
     va, vb = theirs.var(axis=1, ddof=1) / many, own.var(axis=1, ddof=1) / one
     below = va**2 / (many - 1) + vb**2 / (one - 1)
     df = np.divide((va + vb) ** 2, below, out=np.ones_like(va), where=below > 0)
-    half = special.stdtrit(df, 1 - level / 2) * np.sqrt(va + vb)
+    half = special.stdtrit(np.minimum(df, min(one, many) - 1), 1 - level / 2) * np.sqrt(va + vb)
     return difference, np.where(va + vb < TIE**2, np.nan, half)
 
 

@@ -153,8 +153,11 @@ def _widths(drawn: Rates, level: float) -> np.ndarray:
 
 
 def _stretched(widths: np.ndarray, persons: np.ndarray, level: float) -> np.ndarray:
-    """Errors come from few persons: wider by Student's quantile over the normal one, at the smallest group's n."""
-    fewest = np.maximum(persons.min(axis=0) - 1, 1)
+    """Errors come from few persons: wider by Student's quantile over the normal one, at the smallest group's n.
+
+    A group without anybody is in no comparison.
+    """
+    fewest = np.maximum(np.where(persons > 0, persons, persons.max(axis=0)).min(axis=0) - 1, 1)
     return np.asarray(widths * special.stdtrit(fewest, 0.5 + level / 2) / special.ndtri(0.5 + level / 2))
 
 

@@ -213,4 +213,5 @@ def _images(given: Party | Side) -> set[str]:
         return {portrait.image for portrait in given.portraits}
     if given.images is None:
         raise InputError(f"{given.path} does not say which pictures its scores are of.", "Give a run.")
-    return {given.images[person] for person in set(given.scores.drop_nulls("score")["person"])}
+    scored = set(given.scores.drop_nulls("score")["person"])
+    return {image for person, image in given.images.items() if person in scored}

@@ -74,7 +74,7 @@ def of_run(name: str, path: Path) -> Side:
 
 
 def _images(edits: pl.DataFrame) -> dict[str, str]:
-    return dict(edits.select("person", "source_image").unique("person").iter_rows())
+    return dict(edits.select("person", "source_image").drop_nulls().unique("person").iter_rows())
 
 
 # Which editor of which
@@ -139,8 +139,8 @@ def matched(a: Side, b: Side) -> tuple[Side, Side, str]:
 
 
 def _by_image(side: Side, images: Mapping[str, str]) -> Side:
-    """One picture is one person, even where a run has it under two names."""
-    named = pl.col("person").replace_strict(images, return_dtype=pl.String)
+    """One picture is one person, even where a run has it under two names. Who has no picture keeps the name."""
+    named = pl.col("person").replace_strict(images, default=pl.col("person"), return_dtype=pl.String)
     return replace(side, scores=side.scores.with_columns(named))
 
 

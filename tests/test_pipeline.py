@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -77,6 +78,15 @@ def test_what_an_editor_may_return(load_audit: Load) -> None:
         ]
         kept = [seen.image(row[0]) for row in seen.query("SELECT image FROM edit WHERE image IS NOT NULL")]
         assert b"<html>sorry</html>" in kept, "what came back is kept, whatever it is"
+
+
+def test_a_picture_made_on_the_way_that_is_none_costs_the_edit_nothing(load_audit: Load) -> None:
+    config = few(load_audit, Editor([replace(fine(), extras={"picture_2": b"cut off"})] * 3), Judge(threes))
+    pipeline.run(config, Progress())
+    assert statuses(config) == {"ok": 3}
+    with Run.look(config.run) as seen:
+        ((image,),) = seen.query("SELECT DISTINCT image FROM extra")
+        assert seen.image(image) == b"cut off"
 
 
 def test_a_failing_call_is_tried_again_on_the_next_run_and_a_refusal_is_not(load_audit: Load) -> None:

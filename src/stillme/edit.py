@@ -205,7 +205,7 @@ class _Step:
     def _making(self, reply: EditReply) -> Making | None:
         if not (reply.made or reply.notes or reply.extras):
             return None
-        extras = {name: self.held.store(content) for name, content in reply.extras.items()}
+        extras = {name: self.held.store(content, _facts(content)) for name, content in reply.extras.items()}
         return Making(reply.made, reply.notes, extras)
 
 
@@ -253,6 +253,14 @@ def _ask(editor: Editor, request: EditRequest) -> EditReply:
 
 def _crashed(error: Exception) -> EditReply:
     return EditReply(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
+
+
+def _facts(content: bytes) -> images.Facts:
+    """Of a picture made on the way: one that is none is kept all the same, and costs the edit nothing."""
+    try:
+        return images.inspect(content)
+    except images.BadImageError:
+        return images.UNKNOWN
 
 
 def _check(reply: EditReply) -> tuple[Status, str, images.Facts | None]:

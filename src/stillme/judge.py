@@ -268,7 +268,7 @@ class _Step:
             look, self.request(look, self.source(look.source), self.held.image(look.edited))
         )
         started, clock = now(), time.perf_counter()
-        reply = self.checked(_ask(judges[look.judge], request), request)
+        reply = self.checked(_ask(judges[look.judge], request), look.trial)
         seconds = round(time.perf_counter() - clock, 6)
         self.count([look], reply)
         attempt = Attempt(look.key, reply.status, started, seconds, reply.cost_usd, reply.detail)
@@ -315,11 +315,11 @@ class _Step:
             return planted(self.protocol, trial.prompt)
         return self.held.truth(trial.edit)
 
-    def checked(self, reply: JudgeReply, request: JudgeRequest) -> JudgeReply:
+    def checked(self, reply: JudgeReply, trial: Trial) -> JudgeReply:
         """Scores count only when every axis asked has a point of its scale: nothing is guessed."""
-        if reply.status is not Status.OK or request.form != DRIFT:
+        if reply.status is not Status.OK or trial.form != DRIFT:
             return reply
-        axes = request.axes
+        axes = self.asked(trial)
         wrong = [axis for axis in axes if reply.scores.get(axis) not in self.protocol.axes[axis].scale]
         wrong += [axis for axis in reply.scores if axis not in axes]
         if not wrong:
@@ -434,7 +434,7 @@ class _Service:
         """
         call, ended = calls[key], exchange.status
         again = ended in (Status.MALFORMED, Status.TRUNCATED, Status.REJECTED) or not ended.is_final
-        reply = self.step.checked(JudgeReply.of((exchange,)), self.step.request(call.first))
+        reply = self.step.checked(JudgeReply.of((exchange,)), call.first.trial)
         self.step.purse.spend(reply.cost_usd)
         if again or reply.status is not exchange.status:
             return self.held.add_verdicts([], attempts(call.key, reply), self._noted(call))
@@ -457,7 +457,7 @@ class _Service:
             return None
         try:
             reply = await judge.judge(self.step.request(call.first, *await self._pictures(call)))
-            return self.step.checked(reply, self.step.request(call.first))
+            return self.step.checked(reply, call.first.trial)
         except StillmeError:
             raise
         except Exception as error:
@@ -479,8 +479,9 @@ class _Service:
         return self._recorded(call, reply)
 
     def _recorded(self, call: _Call, reply: JudgeReply) -> Future[None]:
+        """Other calls go on meanwhile, so it may be committed with theirs."""
         verdicts = self.step.verdicts(call.looks, reply, call.key)
-        return self.held.add_verdicts(verdicts, attempts(call.key, reply), self._noted(call))
+        return self.held.add_verdicts(verdicts, attempts(call.key, reply), self._noted(call), patient=True)
 
     def _noted(self, call: _Call) -> Iterator[Any]:
         """Rows that say what was asked: the question once a session, the call each time."""

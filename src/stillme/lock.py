@@ -3,6 +3,7 @@ dies, however it dies."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -26,6 +27,9 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+_TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # how systems say that it is held
+
+
 class Lock:
     """`with Lock(run):` holds the run directory, or says who does. `what`: what it is called when it does."""
 
@@ -39,15 +43,26 @@ class Lock:
         with disk(self.path):
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
+            self._hold()
+        except BaseException:
+            os.close(self._descriptor)  # what stayed open would stay locked
+            raise
+        return self
+
+    def _hold(self) -> None:
+        try:
             _take(self._descriptor)
-        except OSError:
-            os.close(self._descriptor)
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise SurroundingsError(
+                    f"{self.path} cannot be locked: {error.strerror}.",
+                    "Choose a folder on a disk that knows locks; some network disks have to be mounted with them.",
+                ) from error
             raise SurroundingsError(
                 f"{self.what} {self.run} is in use by {holder(self.path)}.",
                 "Wait until it ends, or stop it; then run the same command again.",
             ) from None
         self._sign()
-        return self
 
     def _sign(self) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")

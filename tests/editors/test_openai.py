@@ -84,6 +84,12 @@ def test_the_cost_is_computed_from_what_the_service_counted() -> None:
     )
 
 
+def test_counts_that_are_none_are_not_counted() -> None:
+    """Below zero they would give back what other edits cost."""
+    usage = {"output_tokens": -5, "input_tokens_details": {"text_tokens": True, "image_tokens": 290}}
+    assert openai.counted(usage) == {"image": 290.0}
+
+
 def test_a_model_without_a_price_has_none() -> None:
     assert prepared(model="tomorrows-model").price is None
     assert prepared(model="tomorrows-model").price_usd == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 import threading
 from contextlib import closing
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme import images
+from stillme import images, lock
 from stillme.errors import InputError, SurroundingsError
 from stillme.ledger import Run, backup, database
 from stillme.ledger.objects import Distant, Store
@@ -105,6 +107,41 @@ def test_no_room_for_a_copy_is_no_reason_to_stop(
     with Run.hold(ledger.parent, protocol) as run:
         add(run, "e2")
     assert edits(backup.backup_of(ledger)) == 1 and edits(ledger) == 2
+
+
+def test_a_copy_that_cannot_be_begun_is_said_in_a_sentence(ledger: Path) -> None:
+    with pytest.raises(SurroundingsError, match="unable to open database file"):
+        backup.copy(ledger, ledger.parent / "nowhere" / "copy")
+
+
+def test_a_lock_that_was_not_signed_for_want_of_room_is_free_again(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, text: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(SurroundingsError, match="is full"):
+            backup.back_up(ledger)
+    assert backup.back_up(ledger), "there is room again"
+
+
+def test_a_disk_without_locks_is_not_taken_for_somebody_else(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(descriptor: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(lock, "_take", unknown)
+    with (
+        pytest.raises(SurroundingsError, match="lock cannot be locked: No locks available") as raised,
+        Lock(ledger.parent),
+    ):
+        pass
+    assert "mounted" in raised.value.next_step
+    with pytest.raises(SurroundingsError, match="cannot be locked"):
+        backup.back_up(ledger)
 
 
 def test_a_lock_that_cannot_be_made_is_not_taken_for_somebody_else(ledger: Path) -> None:

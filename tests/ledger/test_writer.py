@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,35 @@ def test_a_value_that_sqlite_cannot_hold_is_refused_alone(tmp_path: Path, protoc
             large.result(WAIT_S)
         assert before.result(WAIT_S) is after.result(WAIT_S) is None
         assert run.query("SELECT subject FROM attempt ORDER BY id") == [("before",), ("after",)]
+
+
+def test_whoever_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path, protocol: Protocol) -> None:
+    """Ctrl-C cancels what an event loop waits for, and with it the future behind that."""
+    with Run.hold(tmp_path / "r", protocol) as run:
+        given_up = run.add_attempt(call("given up"))
+        assert not given_up.cancel()
+        run.add_attempt(call("after")).result(WAIT_S)
+        assert run.query("SELECT subject FROM attempt ORDER BY id") == [("given up",), ("after",)]
+
+
+def test_patient_rows_are_committed_together_and_those_that_hold_somebody_up_take_them_along(
+    tmp_path: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "A_MOMENT", WAIT_S)
+    with Run.hold(tmp_path / "r", protocol) as run:
+        patient = [run.add_verdicts([], [call(f"patient {n}")], patient=True) for n in range(3)]
+        time.sleep(0.05)
+        assert not any(one.done() for one in patient), "nobody is held up"
+        run.add_attempt(call("urgent")).result(WAIT_S / 2)
+        assert all(one.done() for one in patient)
+        last = run.add_verdicts([], [call("last")], patient=True)
+    assert last.done(), "whoever closes waits for nothing more"
+
+
+def test_patient_rows_do_not_wait_for_long(tmp_path: Path, protocol: Protocol) -> None:
+    with Run.hold(tmp_path / "r", protocol) as run:
+        run.add_verdicts([], [call("alone")], patient=True).result(WAIT_S)
+        assert run.query("SELECT subject FROM attempt") == [("alone",)]
 
 
 def test_a_full_disk_is_said_to_everybody_and_nothing_more_is_taken(

@@ -21,6 +21,7 @@ REFUSED = {
         ("neutral: 3", "neutral: 9", "neutral 9 is not a point of the scale"),
     ],
     "groups.yaml": [
+        ("reference_group: {race: white}", "reference_group: {}", "reference_group: "),
         ("reference_group: {race: white}", "reference_group: {race: whit}", "'whit' is not a group"),
         ("aliases: [Black]", "aliases: [White]", "belongs to more than one group"),
         (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -209,7 +209,11 @@ def counted(usage: Any) -> dict[str, float]:
         "image": details.get("image_tokens"),
         "output": usage.get("output_tokens"),
     }
-    return {kind: float(count) for kind, count in every.items() if isinstance(count, int | float)}
+    return {kind: float(count) for kind, count in every.items() if _is_count(count)}
+
+
+def _is_count(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _blocked(error: RemoteError, code: str, details: Any) -> EditReply:

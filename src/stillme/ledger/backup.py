@@ -44,8 +44,11 @@ def backup_of(ledger: Path) -> Path:
 
 def copy(ledger: Path, target: Path) -> None:
     """A consistent copy as one file; another process may write meanwhile."""
-    made = sqlite3.connect(target, isolation_level=None)
-    with database(ledger), closing(made), closing(connect(ledger, read_only=True)) as source:
+    with (
+        database(ledger),
+        closing(sqlite3.connect(target, isolation_level=None)) as made,
+        closing(connect(ledger, read_only=True)) as source,
+    ):
         source.backup(made)
         made.execute("PRAGMA journal_mode=DELETE")  # no further files beside it, wherever it is read
 

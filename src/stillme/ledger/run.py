@@ -226,10 +226,10 @@ class Run:
         if self._keeper is not None:
             self._keeper.now()
 
-    def append(self, *rows: Insert) -> Future[None]:
+    def append(self, *rows: Insert, patient: bool = False) -> Future[None]:
         if self._writer is None:
             raise RuntimeError("this run was opened for reading")
-        return self._writer.append(*rows)
+        return self._writer.append(*rows, patient=patient)
 
     def add_audit(self, content: Mapping[str, Any]) -> None:
         """Notes the configuration, unless it is the one noted last."""
@@ -267,11 +267,15 @@ class Run:
         return self.append(*([image.row] if image else []), row, _attempt(attempt), *truth, *made)
 
     def add_verdicts(
-        self, verdicts: Iterable[Verdict], attempts: Iterable[Attempt], asked: Iterable[Insert] = ()
+        self,
+        verdicts: Iterable[Verdict],
+        attempts: Iterable[Attempt],
+        asked: Iterable[Insert] = (),
+        patient: bool = False,
     ) -> Future[None]:
         """One unit: how the call went, what was asked, and every verdict that is read off it."""
         rows = [row for verdict in verdicts for row in _verdict_rows(verdict)]
-        return self.append(*asked, *(_attempt(one) for one in attempts), *rows)
+        return self.append(*asked, *(_attempt(one) for one in attempts), *rows, patient=patient)
 
     def add_verdict(self, verdict: Verdict, attempt: Attempt) -> Future[None]:
         return self.add_verdicts([verdict], [attempt])

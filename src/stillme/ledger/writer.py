@@ -1,7 +1,8 @@
 """The one thread that writes. Whatever is waiting is committed together; the caller hears back after the commit.
 
 Durability (`synchronous=FULL`) costs one flush per group instead of one per row, and rows of a kind go in with one
-statement. The queue is bounded, so a fast producer waits for the disk instead of filling the memory.
+statement. The queue is bounded, so a fast producer waits for the disk instead of filling the memory. A unit that
+nobody is held up by may wait a moment for others, so that there are fewer flushes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _Unit = tuple[tuple[Insert, ...], "Future[None]"]
 LARGEST_GROUP = 512
 MANY = 64  # rows a statement; smaller powers of two take the rest, so that few statements are ever compiled
 WAITING_ROOM = 4096
+A_MOMENT = 0.005  # seconds that patient units wait for others
 
 
 class Writer:
@@ -40,15 +42,17 @@ class Writer:
         self._waiting: list[_Unit] = []
         self._changed = threading.Condition()
         self._closing = False
+        self._is_urgent = False  # whether somebody is held up by what waits
         self._failure: StillmeError | None = None
         self._connection = connect(path)
         self.commits = 0  # that changed something
         self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
         self._thread.start()
 
-    def append(self, *rows: Insert) -> Future[None]:
+    def append(self, *rows: Insert, patient: bool = False) -> Future[None]:
         """Queues one unit. The future is done when it is on disk, or has the reason why not."""
         answer: Future[None] = Future()
+        answer.set_running_or_notify_cancel()  # whoever stops waiting for it takes nothing back
         if self._failure is not None:
             answer.set_exception(self._failure)
             return answer
@@ -56,7 +60,9 @@ class Writer:
             while len(self._waiting) >= WAITING_ROOM:
                 self._changed.wait()
             self._waiting.append((rows, answer))
-            if len(self._waiting) == 1:
+            hurries = not (patient or self._is_urgent)
+            self._is_urgent |= not patient
+            if hurries or len(self._waiting) == 1:
                 self._changed.notify_all()
         return answer
 
@@ -81,8 +87,10 @@ class Writer:
         with self._changed:
             while not self._waiting and not self._closing:
                 self._changed.wait()
+            self._changed.wait_for(lambda: self._is_urgent or self._closing, A_MOMENT)
             group = self._waiting[:LARGEST_GROUP]
             del self._waiting[:LARGEST_GROUP]
+            self._is_urgent = bool(self._waiting)
             self._changed.notify_all()
         return group
 

@@ -55,7 +55,7 @@ class Groups(Frozen):
     race: tuple[Group, ...] = Field(min_length=1)
     gender: tuple[Group, ...] = Field(min_length=1)
     age: tuple[Group, ...] = Field(min_length=1)
-    reference_group: dict[Word, Word]
+    reference_group: dict[Word, Word] = Field(min_length=1)
     selection_criteria: tuple[Criterion, ...] = ()
 
     @property

@@ -87,7 +87,13 @@ def test_a_fault_is_a_sentence_without_a_traceback(write_audit: Write, capsys: p
 
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capsys, "check", tmp_path / "nothing.yaml")
-    assert code == 2 and "nothing.yaml: does not exist" in err
+    assert code == 2 and "nothing.yaml does not exist" in err
+    assert "`stillme init " in err, "and how to come by one"
+
+
+def test_a_word_that_steers_a_terminal_is_spelled_out(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "explain", "\x1b[2Jx")
+    assert code == 2 and "\x1b" not in err and r"'\x1b[2Jx' is no term" in err
 
 
 def test_a_key_that_is_not_set(

@@ -92,6 +92,12 @@ def test_statistics_of_the_tables_and_of_the_report(every: list[explaining.Term]
     assert "is no evidence by itself" in explaining.find("max-min", every)[0].says[0]
 
 
+def test_words_that_commands_and_files_are_named_by(every: list[explaining.Term]) -> None:
+    for word in ("preset", "rubric", "rounding", "measure", "budget", "study", "ITA", "Monk"):
+        assert explaining.find(word, every)[0].says
+    assert "Words of a gate" in kinds("gate", every)
+
+
 def test_what_leans_on_the_line_before_it_names_that_line(every: list[explaining.Term]) -> None:
     assert "See lightness_before." in explaining.find("lightness_after", every)[0].says[0]
 

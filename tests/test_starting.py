@@ -62,6 +62,14 @@ def test_a_configuration_to_start_from_measures_everything(tmp_path: Path) -> No
     assert loaded.audit.experiments.controls is not None
 
 
+@pytest.mark.parametrize("name", ["my audit", "prüfung", "2024", "null", "1.5", ".hidden", "v1: x", "a #b", "é"])
+def test_whatever_the_file_is_called_the_audit_in_it_is_valid(tmp_path: Path, name: str) -> None:
+    file = tmp_path / f"{name}.yaml"
+    starting.init(file, tmp_path / f"protocol {name}")
+    loaded = config.load(file)
+    assert loaded.audit.protocol == f"./protocol {name}" and loaded.run.parent == tmp_path / "runs"
+
+
 # For what people come to do
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -139,7 +140,7 @@ def init(
 
     for path in starting.init(file, protocol, journey):
         print(f"Wrote {path}")
-    print(f"Next: stillme {'check' if journey == 'demo' else 'doctor'} {file}")
+    print(f"Next: stillme {'check' if journey == 'demo' else 'doctor'} {shlex.quote(str(file))}")
 
 
 @app.command(
@@ -370,13 +371,13 @@ def bundle(
         Path | None, typer.Option(metavar="FILE.zip", help="The file to write; RUN/evidence.zip by default.")
     ] = None,
     faces: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="show|blur|none",
-            help="Faces in the report: shown, blurred, or no pictures.",
+            help="Faces in the report: shown, blurred, or no pictures. As in the run's own report by default.",
             autocompletion=completing.among(*completing.FACES),
         ),
-    ] = "show",
+    ] = None,
     images: Annotated[
         bool, typer.Option("--with-images/--without-images", help="Also every picture of the run, unaltered.")
     ] = False,

@@ -14,3 +14,16 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: Contain
         "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)).rstrip()
         for row in every
     )
+
+
+def plainly(text: str) -> str:
+    """On one line, without what could steer a terminal.
+
+    >>> plainly("a\\x1b[2J\\nb")
+    'a[2J b'
+    """
+    return "".join(" " if ch.isspace() and ch != "\N{NO-BREAK SPACE}" else ch for ch in text if _is_shown(ch))
+
+
+def _is_shown(ch: str) -> bool:
+    return ch.isprintable() or ch.isspace()

@@ -278,6 +278,8 @@ def load(path: Path, engine: Mapping[str, Any] | None = None) -> Config:
 
 def read(path: Path) -> tuple[Audit, Document]:
     """An audit as it is written, before anything that it names is looked for."""
+    if not path.exists():
+        raise InputError(f"The audit {path} does not exist.", f"`stillme init {path}` writes one to start from.")
     document = Document(str(path), read_text(path))
     audit = document.read_as(Audit)
     if audit is None:

@@ -10,10 +10,13 @@ StillmeError              exit 1
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class StillmeError(Exception):
@@ -30,8 +33,10 @@ class StillmeError(Exception):
 
 
 def printable(text: str) -> str:
-    """Half a character, as JSON can hold it, can be printed nowhere."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """Half a character, as JSON can hold it, can be printed nowhere; what steers a terminal is spelled out."""
+    return _STEERING.sub(
+        lambda found: f"\\x{ord(found[0]):02x}", text.encode("utf-8", "backslashreplace").decode()
+    )
 
 
 class InputError(StillmeError):

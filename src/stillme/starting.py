@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 import shutil
 import webbrowser
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+
+import yaml
 
 from stillme.errors import InputError, disk
 from stillme.protocol import BUILTIN
@@ -58,7 +62,7 @@ def init(file: Path, protocol: Path | None, journey: str = "demo") -> list[Path]
         if protocol is not None:
             shutil.copytree(BUILTIN, protocol)
             written.append(protocol)
-            text = text.replace("protocol: builtin", f"protocol: {path_from(file, protocol)}")
+            text = text.replace("protocol: builtin", f"protocol: {_written(path_from(file, protocol))}")
         file.write_text(text, encoding="utf-8")
     if policy is not None:
         written.append(_policy(policy, protocol))
@@ -67,9 +71,33 @@ def init(file: Path, protocol: Path | None, journey: str = "demo") -> list[Path]
 
 def _started(start: Start, file: Path, policy: Path | None) -> str:
     words = (_few(start.size) if start.size else WHOLE) | MEASURED | {"share": "1.0"}
-    run = f"runs/{file.stem}"
+    name = _name(file.stem)
+    run = f"runs/{name}"
     where = {"run_folder": str(file.parent / run), "policy": str(policy or "")}
-    return _template(file, start, run=run, name=file.stem, **words, **where)
+    return _template(file, start, run=run, name=name, **words, **where)
+
+
+def _name(stem: str) -> str:
+    """What an audit in a file of this name may be called: letters, digits and what may stand between them.
+
+    >>> _name("my audit"), _name("2024"), _name("é")
+    ('my-audit', 'audit-2024', 'audit')
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")
+    is_text = plain and isinstance(yaml.safe_load(plain), str)
+    return plain if is_text else f"audit-{plain}".rstrip("-")
+
+
+def _written(path: str) -> str:
+    """A path as it stands in YAML: as it is, where that is read as itself.
+
+    >>> _written("./mine"), _written("./mine #2")
+    ('./mine', '"./mine #2"')
+    """
+    try:
+        return path if yaml.safe_load(f"key: {path}") == {"key": path} else json.dumps(path)
+    except yaml.YAMLError:
+        return json.dumps(path)
 
 
 def _policy(path: Path, protocol: Path | None) -> Path:

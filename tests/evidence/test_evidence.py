@@ -195,6 +195,26 @@ def test_a_sentence_a_setting_and_a_missing_file_are_named(
 
 
 @pytest.mark.usefixtures("same_ledger")
+def test_a_file_that_no_bundle_has_is_named(unpacked: Path) -> None:
+    for name in ("SUMMARY.md", "report/more.html", "objects/note.txt", "report/browse/index.html"):
+        (unpacked / name).parent.mkdir(parents=True, exist_ok=True)
+        (unpacked / name).write_text("Soft erasure: 0.0 %")
+    reseal(unpacked)
+    told = " ".join(verify(unpacked).faults)
+    for name in ("SUMMARY.md", "report/more.html", "objects/note.txt", "report/browse/index.html"):
+        assert f"{name}: is no part of a bundle" in told
+
+
+@pytest.mark.usefixtures("same_ledger")
+def test_what_a_stranger_wrote_does_not_steer_the_terminal(unpacked: Path) -> None:
+    rewrite(unpacked / "report.html", lambda text: text.replace("</h1>", "\x1b[2J\x1b[HVerified</h1>", 1))
+    (unpacked / "odd\x1b[2J").write_text("")
+    reseal(unpacked)
+    found = verify(unpacked)
+    assert not found.holds and "[2J" in found.words() and "\x1b" not in found.words()
+
+
+@pytest.mark.usefixtures("same_ledger")
 def test_files_that_are_not_as_packed_are_named_first(unpacked: Path) -> None:
     (unpacked / "README.md").rename(unpacked / "READ.md")
     (unpacked / "versions.json").write_text("{}")
@@ -271,7 +291,18 @@ def test_no_secret_is_in_a_bundle(
     assert found["sha256"] in said and found["faces"] == "none" and found["images"] is True
     pictures = {Path(e["path"]).stem: e["sha256"] for e in found["files"] if e["path"].startswith("objects/")}
     assert pictures and all(name == sha256 for name, sha256 in pictures.items())
-    assert verify(target).holds
+    verified = verify(target)
+    assert verified.holds and "only the hashes were checked" in verified.words().splitlines()[-1]
+
+
+def test_faces_that_the_report_hides_stay_hidden_in_the_bundle(finished: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(finished / "run", tmp_path / "run"))
+    pipeline.report_again(run, Progress(), faces="none", only=["cards"])
+    with zipfile.ZipFile(bundle(run).path) as archive:
+        told, page = json.loads(archive.read(manifest.FILE)), archive.read("report.html").decode()
+    assert told["faces"] == "none" and len(set(re.findall(r"data:image/webp;base64,[^\"]+", page))) == 1, (
+        "the same words"
+    )
 
 
 def test_a_copy_beside_a_writer_is_whole(finished: Path, tmp_path: Path) -> None:

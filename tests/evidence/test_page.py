@@ -64,6 +64,16 @@ def test_a_changed_digit_is_named_wherever_it_stands() -> None:
     ]
 
 
+def test_columns_of_one_name_do_not_hide_each_other() -> None:
+    twice = PAGE.replace(
+        '<tr><th scope="col">Editor</th>', '<tr><th scope="col">Rate</th><th scope="col">Rate</th>'
+    )
+    twice = twice.replace('<th scope="row">a</th>', '<th scope="row">a</th><td>1.5</td>')
+    into = Compared()
+    differences.pages(page.read(twice.replace("1.5", "1.4")), page.read(twice), True, into)
+    assert any(one.printed == "1.4" and "column Rate (2)" in one.where for one in into.differences)
+
+
 def test_the_last_digits_of_numbers_that_nobody_rounds_may_differ() -> None:
     assert compared(PAGE.replace("a,0.062", "a,0.06200001")).differences == []
     one, other = pl.DataFrame({"x": [0.1 + 0.2, None]}), pl.DataFrame({"x": [0.3, None]})

@@ -29,6 +29,7 @@ GOOD = "  - {kind: claims}\n"
         ("{kind: disparity, outcome: race_changed, at_most: 0.1, dimension: rase}", "'rase' is not a dimension; known: race, gender, age"),
         ("{kind: disparity, outcome: race_changed, at_most: 0.1, dimension: gender, of: reference}", "gender has no reference group"),
         ("{kind: disparity, outcome: race_changed, at_most: 0.1, group: black}", "group goes with `of: reference`"),
+        ("{kind: disparity, outcome: race_changed, at_most: 0.1, of: reference, group: white}", "'white' is the reference group itself"),
         ("{kind: soft_erasure, at_most: 0.1, editor: nobody}", "'nobody' is not an editor of the run; known: e1, e2"),
         ("{kind: soft_erasure, at_most: 0.1, group: [black, blakc]}", "'blakc' is not a group of race; known: white"),
         ("{kind: soft_erasure, at_most: 0.1, group: black, over: [everyone]}", "give either group or over"),
@@ -86,6 +87,14 @@ def test_what_is_no_policy_is_said_before_scores_are_read(
     with pytest.raises(SystemExit) as left:
         main(["gate", str(tmp_path / "no-run"), str(path)])
     assert left.value.code == 2 and told in capsys.readouterr().err
+
+
+def test_a_run_that_is_not_there_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"{HEAD}  - {{kind: claims}}\n", encoding="utf-8")
+    with pytest.raises(SystemExit) as left:
+        main(["gate", str(tmp_path / "no-run"), str(path)])
+    assert left.value.code == 2 and "no-run does not exist. Give a run" in capsys.readouterr().err
 
 
 def test_all_faults_are_said_at_once(

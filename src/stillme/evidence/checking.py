@@ -18,6 +18,7 @@ import polars as pl
 
 from stillme import design as designs
 from stillme import parquet, publish, reporting
+from stillme.columns import plainly
 from stillme.design import Design
 from stillme.errors import InputError, StillmeError
 from stillme.evidence import archive, differences, ledger, manifest, packing, page
@@ -27,14 +28,18 @@ from stillme.evidence.manifest import Manifest
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.parquet import DamagedError
+from stillme.report.numbers import plural
 
 NAMED = 12  # faults and differences that are told one by one
 DIFFERS = 2  # the exit code of a bundle that does not hold
 _DERIVED = (packing.TABLES, packing.ROWS, packing.SETTINGS, "report/tables", "report/cards", "report/figures")
+_ALONE = (LEDGER, packing.REPORT, packing.README, packing.VERSIONS, "report/about.json")
+_PICTURES = (packing.OBJECTS, "report/browse")  # of which hashes alone are checked
 _DRAWINGS = (".svg", ".pdf", ".png")
 _ONE_PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
 )
+_HOLDS = "Verified: every file is as it was packed, and every printed number is the ledger's."
 Say = Callable[[str], None]
 Versions = dict[str, Any]
 
@@ -59,7 +64,8 @@ class Verified:
         return sum(self.compared.counts.values())
 
     def words(self) -> str:
-        return "\n".join(_told(self))
+        """What it says may be a stranger's words."""
+        return "\n".join(plainly(line) for line in _told(self))
 
     def plain(self) -> dict[str, Any]:
         """For scripts."""
@@ -82,7 +88,7 @@ def verify(path: Path, say: Say = lambda _: None) -> Verified:
         found = manifest.read(files)
         say("Verify: files")
         faults = [str(one) for one in manifest.check(found, files)]
-        faults += _misnamed(found)
+        faults += [*_misnamed(found), *_unknown(found)]
         if LEDGER not in files.sizes():
             return Verified(path, found, tuple(faults or [f"{LEDGER} is missing."]), 0)
         with tempfile.TemporaryDirectory(prefix="stillme-verify-") as aside:
@@ -127,6 +133,14 @@ def _misnamed(found: Manifest) -> Iterator[str]:
     for entry in found.files:
         if entry.path.startswith(f"{packing.OBJECTS}/") and Path(entry.path).stem != entry.sha256:
             yield f"{entry.path}: is not the picture that its name says"
+
+
+def _unknown(found: Manifest) -> Iterator[str]:
+    """A file that nothing here is held against might print anything."""
+    parts = (*_DERIVED, *(_PICTURES if found.images else ()))
+    for entry in found.files:
+        if entry.path not in _ALONE and not entry.path.startswith(tuple(f"{part}/" for part in parts)):
+            yield f"{entry.path}: is no part of a bundle, so nothing in it was checked"
 
 
 def _other_run(run: Run, design: Design, found: Manifest) -> Iterator[str]:
@@ -267,9 +281,11 @@ def _differing(found: list[Difference]) -> Iterator[str]:
 
 
 def _ending(found: Verified) -> str:
+    if found.holds and found.manifest.images:
+        return f"{_HOLDS} Of pictures, and of pages to browse them, only the hashes were checked."
     if found.holds:
-        return "Verified: every file is as it was packed, and every printed number is the ledger's."
-    wrong = [f"{len(found.faults):,} faults"] if found.faults else []
-    wrong += [f"{len(found.compared.differences):,} differences"] if found.compared.differences else []
+        return _HOLDS
+    counts = ((found.faults, "faults"), (found.compared.differences, "differences"))
+    wrong = [plural(len(some), noun) for some, noun in counts if some]
     newer = " Verify it with the versions that made it before you conclude anything." if found.notes else ""
     return f"Not verified: {' and '.join(wrong)}.{newer}"

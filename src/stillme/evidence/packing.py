@@ -21,6 +21,7 @@ import stillme
 from stillme import design as designs
 from stillme import publish, reporting
 from stillme.aside import beside
+from stillme.browsing.faces import SHOW
 from stillme.design import Design
 from stillme.errors import InputError, disk
 from stillme.evidence import archive, manifest, rows
@@ -28,6 +29,7 @@ from stillme.evidence.manifest import Manifest
 from stillme.ledger import Run
 from stillme.ledger.backup import copy
 from stillme.ledger.run import LEDGER
+from stillme.reporting import about
 from stillme.reporting.computing import KEPT
 
 FILE = "evidence.zip"
@@ -56,10 +58,12 @@ class Bundled:
 
 
 def bundle(
-    path: Path, to: Path | None = None, faces: str = "show", images: bool = False, say: Say = lambda _: None
+    path: Path, to: Path | None = None, faces: str | None = None, images: bool = False, say: Say = lambda _: None
 ) -> Bundled:
-    """Makes the bundle of a run, whole or not at all. `images`: with every picture of the run."""
+    """Makes the bundle of a run, whole or not at all. `images`: with every picture of the run. `faces`: show, blur
+    or none in the report; else as in the run's own: who was hidden there stays hidden."""
     target = to or path / FILE
+    faces = faces or about.read(path / reporting.FOLDER).get("faces") or SHOW
     if target.is_dir() or target.suffix != ".zip":
         raise InputError(f"{target} cannot be a bundle.", "Give a file whose name ends with .zip.")
     with Run.look(path) as seen, disk(target):
@@ -88,10 +92,10 @@ def _fill(run: Run, folder: Path, faces: str, images: bool, say: Say) -> Manifes
         if images:
             say("Bundle: pictures")
             _copy_images(copied, folder / OBJECTS)
-        about = _about(copied, design, faces, images)
+        told = _about(copied, design, faces, images)
     (folder / VERSIONS).write_text(json.dumps(publish.versions(), indent=1) + "\n", encoding="utf-8")
-    (folder / README).write_text(readme(about), encoding="utf-8")
-    return manifest.write(folder, about)
+    (folder / README).write_text(readme(told), encoding="utf-8")
+    return manifest.write(folder, told)
 
 
 def _keep_analysis(run: Path, folder: Path) -> None:

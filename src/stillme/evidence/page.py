@@ -148,15 +148,24 @@ class _Reader(HTMLParser):
 
 
 def cells(table: Table) -> Iterator[tuple[str, str, str]]:
-    """Row, column and text of every cell. A row is called by its words; rows of one name are numbered."""
+    """Row, column and text of every cell. A row is called by its words; rows of one name are numbered, as
+    are columns: no cell may hide behind another."""
     seen: dict[str, int] = {}
+    columns = _columns(table)
     for row in table.rows:
-        name = _named(row, table)
-        seen[name] = seen.get(name, 0) + 1
-        label = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        label = _numbered(_named(row, table), seen)
         for place, text in enumerate(row):
-            column = table.columns[place] if place < len(table.columns) else f"column {place + 1}"
-            yield label, column or f"column {place + 1}", text
+            yield label, columns[place] if place < len(columns) else f"column {place + 1}", text
+
+
+def _columns(table: Table) -> list[str]:
+    seen: dict[str, int] = {}
+    return [_numbered(name or f"column {place}", seen) for place, name in enumerate(table.columns, 1)]
+
+
+def _numbered(name: str, seen: dict[str, int]) -> str:
+    seen[name] = seen.get(name, 0) + 1
+    return name if seen[name] == 1 else f"{name} ({seen[name]})"
 
 
 def _named(row: tuple[str, ...], table: Table) -> str:

@@ -87,6 +87,9 @@ def _distinct(frame: pl.DataFrame | None, column: str) -> list[str]:
 
 def look(path: Path, protocol: Path | None = None, seed: int = 0) -> Evidence:
     """A run, a folder that `stillme analyse` wrote, a folder of exported tables, or a table of scores."""
+    if not path.exists():
+        step = "Give a run, a folder that `stillme analyse` or `stillme export` wrote, or a table of scores."
+        raise InputError(f"{path} does not exist.", step)
     if (path / LEDGER).is_file():
         return _of_run(path, protocol, seed)
     if (path / ABOUT).is_file():

@@ -101,6 +101,13 @@ def _disparity(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
     if rule.of == "reference":
         yield from _reference(dimension_of(rule, evidence.protocol), evidence)
         yield from _groups(rule, rule.group or (), evidence)
+        yield from _itself(rule, evidence)
+
+
+def _itself(rule: Disparity, evidence: Evidence) -> Iterator[Mismatch]:
+    reference = evidence.protocol.groups.reference_group.get(dimension_of(rule, evidence.protocol))
+    if reference in (rule.group or ()):
+        yield "group", f"'{reference}' is the reference group itself; name others"
 
 
 def _refusals(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 import stillme
+from stillme.columns import plainly
 from stillme.gating.results import CLOSED, COMPLETE, Gated, Result
-from stillme.gating.saying import plainly
 from stillme.gating.verdicts import Effect
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from stillme.columns import table
+from stillme.columns import plainly, table
 from stillme.gating.results import Gated, Result, allowed
 from stillme.gating.verdicts import Effect, Verdict
 from stillme.report.numbers import bracket, count, percent, points
@@ -59,15 +59,6 @@ def _fitting(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 def _short(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def plainly(text: str) -> str:
-    """On one line, without what could steer a terminal."""
-    return "".join(" " if ch.isspace() and ch != "\N{NO-BREAK SPACE}" else ch for ch in text if _is_shown(ch))
-
-
-def _is_shown(ch: str) -> bool:
-    return ch.isprintable() or ch.isspace()
 
 
 # Markdown

@@ -11,7 +11,7 @@ EDITORS_BIN := $(EDITORS_VENV)/bin
 EDITORS := $(EDITORS_VENV)/.ready
 EDITORS_PIP := $(EDITORS_BIN)/python -m pip --disable-pip-version-check --no-input
 
-# Tests start the program some hundred times, two at a time on two cores: no compiling anew, no thread pools that spin.
+# Tests start the program some hundred times, several at a time: no compiling anew, no thread pools that spin.
 test test-editors faults coverage: export PYTHONDONTWRITEBYTECODE :=
 test test-editors faults coverage: export POLARS_MAX_THREADS := 1
 test test-editors faults coverage: export OMP_NUM_THREADS := 1
@@ -81,9 +81,9 @@ $(EDITORS): pyproject.toml constraints-editors.txt
 		diffusers transformers accelerate safetensors 'moto[server]' pytest hypothesis psutil httpx2
 	@touch $@
 
-# An environment that lacks something fails here, instead of passing with nothing tested.
 editors-environment: $(EDITORS)
 
+# An environment that lacks something fails here, instead of passing with nothing tested.
 test-editors: $(EDITORS)
 	@$(EDITORS_BIN)/python -c 'import torch, diffusers, ray, moto'
 	$(EDITORS_BIN)/python -m pytest tests/diffusers tests/ray

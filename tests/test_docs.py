@@ -26,8 +26,7 @@ from tests.conftest import audit_data
 from tests.pages import ROOT
 
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-TOP = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md")]
-PAGES = sorted([*TOP, *DOCS, *(ROOT / "bench").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS, *(ROOT / "bench").glob("*.md"), *(ROOT / "tools").glob("*/*.md")])
 OTHER_FILES = {  # pieces of files that are no audit: their first key, and what is read by another test
     "conflicts": "mitigation.yaml",
     "effects": "a planted truth",
@@ -123,15 +122,52 @@ def commands(group: typer.Typer, before: str = "") -> set[str]:
     return found
 
 
+def typed(page: Path) -> list[list[str]]:
+    """What a page types after `stillme`, in blocks and between backticks, word by word; without the page of commands,
+    which is made of their help."""
+    text = page.read_text(encoding="utf-8")
+    lines = [line for language, block in pages.blocks(page) if language != "python" for line in block.splitlines()]
+    found = [line.partition("#")[0].partition(" | ")[0] for line in lines]
+    found += [one.replace("\n", " ") for one in re.findall(r"`([^`]+)`", pages.FENCE.sub("", text))]
+    every = [re.match(r"(?:\$ )?stillme (.+)", line.strip()) for line in found]
+    return [one[1].split() for one in every if one and page.name != "commands.md"]
+
+
 def test_every_command_on_a_page_is_a_command() -> None:
     """By its name; what the README and the journeys type is run as well."""
     known = commands(app)
     grouped = {one.split()[0] for one in known if " " in one}
     for page in PAGES:
-        typed = "\n".join(text for language, text in pages.blocks(page) if language in ("console", "sh"))
-        for first, second in re.findall(r"^(?:\$ )?stillme ([a-z]+)(?: ([a-z]+))?", typed, re.M):
-            said = f"{first} {second}" if first in grouped else first
+        for words in typed(page):
+            if not re.fullmatch("[a-z]+", words[0]):
+                continue
+            said = " ".join(words[:2]) if words[0] in grouped and words[1:] else words[0]
             assert said in known, f"{names(page)}: stillme {said}"
+
+
+def options_of(words: list[str]) -> set[str]:
+    """The options of the command that a line names, and of the groups that it is in."""
+    one, found = typer.main.get_command(app), set[str]()
+    for word in [*words, ""]:
+        found |= {name for param in one.params for name in (*param.opts, *param.secondary_opts)}
+        inner = getattr(one, "commands", {}).get(word)
+        if inner is None:
+            return found | {"--help"}
+        one = inner
+    return found
+
+
+def test_every_option_on_a_page_is_an_option_of_its_command() -> None:
+    tried = 0
+    for page in PAGES:
+        for words in typed(page):
+            known = options_of(words)
+            for word in (
+                re.sub(r"[=,;:.)…].*", "", one.strip("[]()")) for one in words if one.startswith(("--", "[--"))
+            ):
+                tried += 1
+                assert word in known, f"{names(page)}: stillme {' '.join(words)}"
+    assert tried > 50
 
 
 def test_every_table_of_the_analysis_stands_on_its_page() -> None:

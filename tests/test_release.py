@@ -61,7 +61,7 @@ def test_a_wheel_that_lacks_or_adds_something_is_refused(built: tuple[Path, Path
         part.writestr("stillme/demo/face.jpg", b"")
     said = r"not under version control: stillme/demo/face\.jpg; it lacks: stillme/templates/audit\.yaml"
     with pytest.raises(release.WrongError, match=said):
-        release.check_wheel(changed)
+        release.check_wheel(changed, new=True)
 
 
 @pytest.mark.slow
@@ -83,6 +83,24 @@ def test_the_wheel_alone_runs_an_audit_and_writes_its_whole_report(
     python("-m", "stillme", "report", "run")
     made = {path.name for path in (tmp_path / "run/report").iterdir()}
     assert {"tables", "figures", "browse", "pictures", "cards"} <= made
+
+
+def test_a_package_index_shows_the_readme_with_links_and_pictures_that_lead_somewhere(
+    built: tuple[Path, Path],
+) -> None:
+    """There is no repository around it there: what leads nowhere by itself leads to where the changelog is said to be."""
+    with zipfile.ZipFile(built[1]) as wheel:
+        told = wheel.read(next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))).decode()
+    base = PROJECT["urls"]["Changelog"].removesuffix("CHANGELOG.md")
+    assert "Description-Content-Type: text/markdown" in told
+    led = re.findall(r"\]\(([^)\s]+)\)", told)
+    assert len(led) > 50 and all(one.startswith("https://") for one in led)
+    assert f"{base}docs/limits.md" in led
+    assert re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", told) == [
+        f"{base.replace('/blob/', '/raw/')}docs/images/report.png"
+    ]
+    here = [one.removeprefix(base) for one in led if one.startswith(base)]
+    assert here and all((ROOT / path.partition("#")[0]).exists() for path in here)
 
 
 def test_the_version_is_written_in_one_place() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from stillme.errors import SurroundingsError
 from stillme.records import Status
 from stillme.remote import (
     Answer,
@@ -492,3 +493,19 @@ def test_addresses_that_are_none_or_carry_more(url: str) -> None:
 
     with pytest.raises(ValidationError):
         Settings(model="m", service="other", base_url=url)
+
+
+def test_a_disk_that_takes_no_download_is_told_as_the_disk(tmp_path: Path) -> None:
+    async def fetched(server: Server, path: Path) -> None:
+        client = Client(server.url, Limits(**QUICK))
+        try:
+            await client.download(Call("GET", "file"), path)
+        finally:
+            await client.close()
+
+    with Server(says(200, {"a": "b" * 1000})) as server:
+        asyncio.run(fetched(server, tmp_path / "here"))
+    assert json.loads((tmp_path / "here").read_text()) == {"a": "b" * 1000}
+    with Server(says(200, {"a": 1})) as server, pytest.raises(SurroundingsError, match="not/there"):
+        asyncio.run(fetched(server, tmp_path / "not" / "there"))
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]

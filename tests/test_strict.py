@@ -106,3 +106,13 @@ def test_models_are_frozen() -> None:
 
 def test_dotted() -> None:
     assert dotted(("editors", 0, "settings", "truth")) == "editors[0].settings.truth"
+
+
+@pytest.mark.parametrize(
+    ("text", "given"), [("- a", "a list"), ("rows: [a]\nname: n", "'a'"), ("rows: [null]\nname: n", "empty")]
+)
+def test_what_should_be_keys_and_values_is_said_without_the_name_of_a_class(text: str, given: str) -> None:
+    (said,) = faults(text)
+    assert (
+        said.endswith(f"should be keys with their values (`key: value`), and is {given}") and "Outer" not in said
+    )

@@ -14,6 +14,7 @@ import random
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -24,6 +25,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from stillme import __version__
+from stillme.errors import disk
 from stillme.pacing import Gate, Pace
 from stillme.records import Status
 from stillme.strict import Frozen
@@ -553,13 +555,25 @@ async def _pieces(content: Sequence[bytes | Path]) -> AsyncIterator[bytes]:
 
 
 async def _written(response: aiohttp.ClientResponse, path: Path) -> None:
+    """What the disk says is told as the disk's: asking the service again would not help."""
     aside = path.with_name(f"{path.name}.part")
-    with aside.open("wb") as file:
+    with ExitStack() as stack:
+        with disk(path):
+            file = stack.enter_context(aside.open("wb", buffering=0))
         async for block in response.content.iter_chunked(LARGE):
-            file.write(block)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+            with disk(path):
+                _put(file, block)
+        with disk(path):
+            os.fsync(file.fileno())
+    with disk(path):
+        aside.replace(path)
+
+
+def _put(file: io.FileIO, block: bytes) -> None:
+    """All of it: a write without a buffer may take a part."""
+    rest = memoryview(block)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def _request_id(headers: Mapping[str, str]) -> str:

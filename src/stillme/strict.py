@@ -161,9 +161,20 @@ def _fault_of(item: dict[str, Any], document: Document, model: type[BaseModel], 
         return document.fault(path, "is not a known key" + _suggestion(str(path[-1]), model, item["loc"]))
     if kind == "missing":
         return document.fault(path, "is missing")
+    if kind in ("model_type", "dict_type", "mapping_type"):
+        return document.fault(path, f"should be keys with their values (`key: value`), and is {_named(given)}")
     message = str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     shown = "" if isinstance(given, dict | list) or kind == "value_error" else f" (given: {given!r})"
     return document.fault(path, message[:1].lower() + message[1:] + shown)
+
+
+def _named(given: object) -> str:
+    """What stands there, in words.
+
+    >>> _named([1]), _named("claims"), _named(None)
+    ('a list', "'claims'", 'empty')
+    """
+    return "a list" if isinstance(given, list) else "empty" if given is None else repr(given)
 
 
 def _data_path(location: tuple[str | int, ...], document: Document, at: Path_) -> Path_:

@@ -157,8 +157,10 @@ def test_a_file_that_is_no_table_is_a_sentence(tmp_path: Path, name: str, conten
         read(tmp_path / name)
     with pytest.raises(InputError, match="does not exist"):
         read(tmp_path / f"no-{name}")
-    with pytest.raises(InputError, match="ends in"):
-        read(tmp_path / "scores.xlsx")
+    for other in ("scores.xlsx", "folder.csv"):
+        (tmp_path / other).mkdir() if other.startswith("folder") else (tmp_path / other).touch()
+        with pytest.raises(InputError, match="is no table: one is a file that ends in"):
+            read(tmp_path / other)
 
 
 def test_what_cannot_differ_is_said(protocol: Protocol) -> None:

@@ -48,7 +48,7 @@ GOOD = "  - {kind: claims}\n"
         ("{kind: claims, severity: error}", "rules[0].severity: input should be 'fail' or 'warn'"),
         ("{outcome: soft_erasure, at_most: 0.1}", "rules[0].kind: is missing; known: rate"),
         ("{kind: [claims]}", "is not a kind of rule"),
-        ("claims", "rules[0]: input should be a valid dictionary"),
+        ("claims", "rules[0]: should be keys with their values (`key: value`), and is 'claims'"),
     ],
 )  # fmt: skip
 def test_a_fault_is_a_sentence_and_nothing_is_written(

@@ -28,12 +28,11 @@ class Given:
 
 def read(path: Path) -> Given:
     """One table. Columns of text files stay text: what a word means is for the reader of the table to say."""
-    if path.suffix not in FORMATS:
-        raise InputError(f"{path}: a table is a file that ends in {', '.join(FORMATS)}.")
-    if not path.is_file():
-        raise InputError(
-            f"{path} does not exist.", "Give a table of scores, a folder of exported tables, or a run."
-        )
+    wanted = "Give a table of scores, a folder of exported tables, or a run."
+    if not path.exists():
+        raise InputError(f"{path} does not exist.", wanted)
+    if path.suffix not in FORMATS or not path.is_file():
+        raise InputError(f"{path} is no table: one is a file that ends in {', '.join(FORMATS)}.", wanted)
     with disk(path):
         content = path.read_bytes()
     frame = _parsed(path, content)

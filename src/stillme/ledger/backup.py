@@ -82,7 +82,10 @@ def _settle(part: Path, final: Path) -> None:
 
 def _note(backup: Path, hashes: list[str]) -> None:
     aside = backup.with_name(f".{_hash_of(backup).name}.part")
-    aside.write_text("".join(f"{one}  {backup.name}\n" for one in hashes), encoding="ascii")
+    with aside.open("w", encoding="ascii") as file:
+        file.writelines(f"{one}  {backup.name}\n" for one in hashes)
+        file.flush()
+        os.fsync(file.fileno())  # a power cut must not leave a good copy without its hash
     aside.replace(_hash_of(backup))
 
 

@@ -179,6 +179,14 @@ def test_the_name_on_the_command_line_holds_and_else_the_page_asks(enter: Enter,
     assert [one.who for one in desk.run.adjudications()] == ["anna", "ben"]
 
 
+def test_a_name_of_any_letters_is_remembered(enter: Enter, desk: Desk) -> None:
+    trial, axis = a_flag(desk)
+    body = {"trial": trial, "axis": axis, "score": 4, "why": "x", "op": str(uuid4()), "who": "Jörg王"}
+    somebody = enter("")
+    assert somebody.post("/api/decide", json=body).status_code == 200
+    assert 'name="who" value="Jörg王"' in somebody.get(f"/samples/{trial}").text
+
+
 # From a number to its samples
 
 CELL = re.compile(r'<t[dh][^>]* data-samples="([^"]*)"[^>]*>([^<]*[^<\s])((?:\s*<small>[^<]*</small>)*)')

@@ -176,6 +176,16 @@ def test_a_restore_replaces_nothing_and_takes_nothing_broken(desk: Desk, tmp_pat
         restore(tmp_path / "none.db", tmp_path / "other", quiet)
 
 
+def test_a_restore_is_not_put_beside_the_log_of_another_database(desk: Desk, tmp_path: Path) -> None:
+    made = backup(desk.engine, tmp_path / "backups", NOW, say=quiet)
+    desk.enter("anna")
+    (tmp_path / "new").mkdir()
+    shutil.copy(tmp_path / "data" / "study.db-wal", tmp_path / "new")  # as after a kill and moving study.db away
+    with pytest.raises(InputError, match=r"study\.db-wal exists already.*together"):
+        restore(made.path, tmp_path / "new", quiet)
+    assert not (tmp_path / "new" / "study.db").exists()
+
+
 def test_postgresql_is_dumped_and_restored_by_its_own_tools(postgres: str, tmp_path: Path) -> None:
     """As the page about deploying says."""
     found = binaries()

@@ -248,3 +248,12 @@ def test_what_a_rater_is_dealt_is_drawn_at_random_and_stays(desk: Desk) -> None:
         ("o000y", "o000x"),
     }
     assert {sum(screen.check is not None for screen in one.screens) for one in dealt} == {1, 2}
+
+
+@pytest.mark.parametrize("layout", ["pair", "triplet", "side_by_side"])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_every_attention_check_that_was_drawn_is_asked(layout: str, count: int) -> None:
+    asked = tuple(bundles.scale(f"q{number}") for number in range(count))
+    bundle, _ = bundles.make(layout, questions=asked)
+    drawn = [screen for seed in range(20) for screen in deal(bundle, "t00", str(seed)).screens if screen.check]
+    assert drawn and all("check" in allowed(bundle, screen) for screen in drawn)

@@ -12,7 +12,7 @@ import signal
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from stillme import bundling, rated
 from stillme.bundling import Wanted
 from stillme.errors import InputError
 from stillme.study import rehearsal
-from stillme.study.bots import MANNERS, Told
+from stillme.study.bots import MANNERS, Manner, Told
 from stillme.study.rehearsal import Crowd, Stage
 from stillme.study.store import connect
 from stillme.study.tables import bonus, operation, payment, seat, sitting
@@ -131,7 +131,8 @@ async def come(play: Play) -> list[Told]:
             await asyncio.to_thread(process.start)
 
     killer = asyncio.create_task(kill())
-    await crowd.fill(MANNERS[kind] for kind in COME)
+    patient = (replace(MANNERS[kind], looks=60) for kind in COME)  # Prolific knows of a return before the study
+    await crowd.fill(patient)
     await asyncio.wait_for(killer, 60)  # else everybody has left before the server could be killed
     return crowd.told
 
@@ -234,3 +235,33 @@ def test_a_rehearsal_of_one_command_ends_with_an_export(tmp_path: Path) -> None:
     assert (tmp_path / "stage/export/ratings.csv").is_file()
     with pytest.raises(InputError, match="earlier rehearsal"):
         rehearsal.rehearse(tmp_path / "bundle", tmp_path / "stage", say=said.append)
+
+
+class Small(Crowd):
+    """A study of one place, whose first visitor returns while the second is being told that there is none."""
+
+    def __init__(self) -> None:
+        super().__init__(Stage.__new__(Stage))
+        self._asked, self._gone = asyncio.Event(), asyncio.Event()
+
+    async def _visit(self, manner: Manner) -> Told | None:
+        if manner is MANNERS["returns"]:
+            await self._asked.wait()
+            self._gone.set()
+        elif not self._gone.is_set():
+            self._asked.set()
+            await self._gone.wait()
+            await asyncio.sleep(0.01)
+            return None
+        told = Told("rater")
+        self.told.append(told)
+        return told
+
+
+def test_a_place_that_became_free_just_then_is_taken() -> None:
+    async def fill() -> list[Told]:
+        crowd = Small()
+        await crowd.fill([MANNERS["returns"], MANNERS["quick"]])
+        return crowd.told
+
+    assert len(asyncio.run(fill())) == 2

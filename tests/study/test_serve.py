@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from starlette.testclient import TestClient
 from stillme.errors import InputError, SurroundingsError
 from stillme.study import serve
 from stillme.study.app import make_app
+from stillme.study.fake.deliver import signed
+from stillme.study.prolific import hooks
 from stillme.study.serve import Options, data_folder, open_study
 from tests.study import bundles
 from tests.study.postgres import Server
@@ -50,6 +54,26 @@ def test_a_study_below_the_floor_does_not_start(tmp_path: Path, monkeypatch: pyt
     bundles.write(tmp_path / "bundle", estimated_minutes=(40, 60))
     with pytest.raises(InputError, match=r"6.00 USD an hour; the floor is 12.00.* --below-floor"):
         serve.serve(options(tmp_path, entry="signed", public="https://study.example.org", port=0))
+
+
+def test_what_stays_is_not_looked_through_while_people_wait(tmp_path: Path) -> None:
+    made = serve.app(options(tmp_path))
+    try:
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()
+        made.state.study.store.close()
+
+
+def test_webhooks_are_fresh_by_the_machines_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROLIFIC_TOKEN", "token")
+    monkeypatch.setenv(hooks.VARIABLE, "a-secret-of-the-workspace")
+    monkeypatch.setattr(serve, "_newest", lambda connection: time.time() + 3600)  # its clock was wrong for a while
+    study = open_study(options(tmp_path, entry="signed", public="https://study.example.org"))
+    body, headers = signed("a-secret-of-the-workspace", {"id": "e1", "body": {}}, int(time.time()))
+    with TestClient(make_app(study), base_url="https://study.example.org") as prolific:
+        assert prolific.post(hooks.PATH, content=body, headers=headers).status_code == 200
+    study.store.close()
 
 
 def test_a_database_that_went_away_is_said_and_nothing_is_called_saved(

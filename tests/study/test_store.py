@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, select
+from sqlalchemy.exc import OperationalError
 
 from stillme.study.store import Lite, connect, prepare, upsert
 from stillme.study.tables import meta
@@ -85,3 +86,19 @@ def test_a_unit_that_fails_leaves_the_others_of_its_commit(store: Lite) -> None:
     outcomes = asyncio.run(three())
     assert [type(one) for one in outcomes] == [type(None), ValueError, type(None)]
     assert kept(store) == {"a", "b"}
+
+
+def test_a_disk_that_fills_up_within_a_unit_is_said_as_such(store: Lite) -> None:
+    def narrow(connection: Connection) -> None:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 2}")
+
+    def much(connection: Connection) -> None:
+        for number in range(50):
+            upsert(connection, meta, {"key": f"much {number}", "value": "x" * 3_000})
+
+    asyncio.run(store.write(narrow))
+    with pytest.raises(OperationalError, match="full"):
+        asyncio.run(store.write(much))
+    asyncio.run(store.write(put("after")))
+    assert kept(store) == {"after"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, unquote
 from uuid import uuid4
 
 import polars as pl
@@ -150,7 +150,7 @@ class Pages:
 
     def _who(self, request: Request) -> str:
         """Who decides: as the command line has it, or as the page was told last."""
-        return self._reviewer or request.cookies.get(WHO, "")
+        return self._reviewer or unquote(request.cookies.get(WHO, ""))
 
     def _query(self, request: Request, state: State) -> Query:
         return Query.read(request.query_params.multi_items(), state.protocol.groups.dimensions)
@@ -317,7 +317,7 @@ class Pages:
 
     def _remembering(self, answer: Response, who: str) -> Response:
         if who and not self._reviewer:
-            answer.set_cookie(WHO, who, max_age=LONGEST, httponly=True, samesite="strict")
+            answer.set_cookie(WHO, quote(who), max_age=LONGEST, httponly=True, samesite="strict")
         return answer
 
 

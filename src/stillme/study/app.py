@@ -69,10 +69,12 @@ def make_app(study: Study, hosts: Hosts | None = None, lifespan: Lifespan = _not
 
 
 def _hooks(study: Study) -> list[Route]:
-    """Prolific's door, where it recruits."""
-    if study.launches is None or study.launches.client is None:
+    """Prolific's door, where it recruits. Its times are held against the machine's clock, as by the commands: the
+    study's own may show another time."""
+    door = study.launches
+    if door is None or door.client is None:
         return []
-    return hooks.routes(study.store, study.launches.client, lambda: hooks.secret(study.data), study.now)
+    return hooks.routes(study.store, door.client, lambda: hooks.secret(study.data), door.clock)
 
 
 async def _health(request: Request) -> Response:

@@ -128,8 +128,9 @@ def _prune(folder: Path, keep: int) -> int:
 def restore(path: Path, folder: Path, say: Say = print) -> Backup:
     """Puts a backup into a data folder as its database, after checking it. One that is there is never replaced."""
     target = folder / "study.db"
-    if target.exists():
-        raise InputError(f"{target} exists already.", "Stop the server and move the file away first.")
+    for left in (target, folder / "study.db-wal"):  # a log of another database would be played onto this one
+        if left.exists():
+            raise InputError(f"{left} exists already.", f"Stop the server and move {target}* away together first.")
     if not path.is_file():
         raise InputError(f"There is no backup at {path}.", "Give one of the files study-….db.")
     _same(path)

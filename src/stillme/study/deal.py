@@ -79,12 +79,9 @@ def _order(bundle: Bundle, item: str, chance: random.Random) -> tuple[str, ...]:
 
 def _check(bundle: Bundle, chance: random.Random) -> Check:
     of = chance.choice(bundle.questions)
-    outputs = 2 if bundle.is_each else 1
-    return Check(
-        option=chance.randint(1, len(of.options)),
-        of=of.id,
-        before=chance.randrange(1, max(2, len(bundle.questions) * outputs)),
-    )
+    asked = len(bundle.questions) * (2 if bundle.is_each else 1)
+    option = chance.randint(1, len(of.options))
+    return Check(option=option, of=of.id, before=chance.randrange(1, asked) if asked > 1 else 0)
 
 
 def questions(bundle: Bundle, screen: Screen) -> Iterator[tuple[str, str, Question]]:

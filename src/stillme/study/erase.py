@@ -6,12 +6,13 @@ stay, without whom. Copies made earlier (exports, imports, backups) are not reac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import Column, Connection, Engine, Table, delete, or_, select, update
+from sqlalchemy import Column, Connection, Engine, Table, delete, select, update
 
 from stillme.errors import InputError
 from stillme.study import seats
@@ -39,6 +40,7 @@ from stillme.study.tables import (
 How = Literal["delete", "detach"]
 GONE = "erased-"  # what stands for the hash of an id that is not known any more
 DAY = 86_400
+TELLING = 12  # characters: an id of so many is in no other word; ours and Prolific's have more
 DONE = {"delete": "deleted", "detach": "detached"}
 UNPAID = ("ACTIVE", "AWAITING REVIEW", "RESERVED")
 # Where a time tells when somebody was here.
@@ -218,7 +220,12 @@ def _move(connection: Connection, columns: Iterable[Column[Any]], old: str, new:
 
 def _unname(connection: Connection, names: set[str]) -> None:
     """The log keeps what was done, not to whom."""
-    named = or_(
-        *(column.contains(name, autoescape=True) for column in (audit.c.about, audit.c.detail) for name in names)
-    )
-    connection.execute(update(audit).where(named).values(about="", detail=""))
+    named = re.compile("|".join(map(_pattern, names)), re.IGNORECASE)
+    rows = connection.execute(select(audit.c.id, audit.c.about, audit.c.detail)).all()
+    found = [row.id for row in rows if named.search(f"{row.about}\n{row.detail}")]
+    connection.execute(update(audit).where(audit.c.id.in_(found)).values(about="", detail=""))
+
+
+def _pattern(name: str) -> str:
+    """A pilot's own name may be a letter: as a part of other words it names nobody."""
+    return re.escape(name) if len(name) >= TELLING else rf"(?<!\w){re.escape(name)}(?!\w)"

@@ -10,6 +10,7 @@ import asyncio
 import os
 import random
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -195,7 +196,8 @@ class Crowd:
         self._came += 1
         chance = random.Random(f"{self._seed}\0{self._came}")  # noqa: S311 (a draw, not a secret)
         async with Browser(self._stage.fake.base, chance) as prolific:
-            status, came = await prolific.post("/fake/arrive", {}, "")
+            person = secrets.token_hex(12)  # who asks again after an answer that got lost takes no second place
+            status, came = await prolific.post("/fake/arrive", {"pid": person}, "")
             if status != 201:
                 return None
             told = await Bot(
@@ -209,11 +211,13 @@ class Crowd:
         return told
 
     async def fill(self, manners: Iterable[Manner]) -> None:
-        """Everybody at once. Who finds no place comes again for as long as somebody inside may still return."""
+        """Everybody at once. Who finds no place comes again if somebody was inside who may have returned since."""
 
         async def come(manner: Manner) -> None:
-            while await self.visit(manner) is None and self._inside:
+            others = self._inside
+            while await self.visit(manner) is None and others:
                 await asyncio.sleep(0.2)
+                others = self._inside
 
         await asyncio.gather(*(come(manner) for manner in manners))
 

@@ -85,6 +85,9 @@ def _retain(connection: Connection, bundle: Bundle, now: float) -> Retained:
     is_over = 0 < last < now - bundle.settings.retention_days * DAY  # 0: nobody has come, or they come just now
     unpaid = is_over and connection.scalar(select(payment.c.id).where(payment.c.state != "paid")) is not None
     old = is_over and not unpaid
+    if old:  # the log says what was done about submissions
+        about = audit.c.about.in_(select(submission.c.id))
+        connection.execute(update(audit).where(about).values(about=""))
     done = Retained(
         sessions=sum(
             connection.execute(delete(table).where(table.c.expires < now)).rowcount

@@ -7,6 +7,7 @@ it recruits, and what is kept no longer is removed.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -156,7 +157,10 @@ def worker() -> Starlette:
 
 def app(options: Options) -> Starlette:
     study = open_study(options)
-    return make_app(study, Hosts.of(options.host, options.public), lambda app: beside(study))
+    made = make_app(study, Hosts.of(options.host, options.public), lambda app: beside(study))
+    gc.collect()
+    gc.freeze()  # what stays for good is never looked through again: that would hold up everybody's requests
+    return made
 
 
 def _config(options: Options, made: str | Callable[[], Starlette]) -> uvicorn.Config:
@@ -257,7 +261,7 @@ async def _poll(study: Study) -> None:
     from stillme.study.prolific.sync import sync
 
     if study.launches is not None and study.launches.client is not None:
-        await sync(study.store, study.launches.client, study.now())
+        await sync(study.store, study.launches.client, study.launches.clock())
 
 
 def database(options: Options) -> str:

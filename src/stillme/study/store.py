@@ -215,6 +215,8 @@ def _attempt(connection: Connection, work: Work[Any]) -> tuple[Any, BaseExceptio
     try:
         value = work(connection)
     except Exception as error:
+        if not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
+            raise  # a full disk, for one: SQLite has taken back the other units as well
         run("ROLLBACK TO unit")
         run("RELEASE unit")
         return None, error

@@ -10,6 +10,7 @@ from sqlalchemy import delete, select
 
 from stillme.errors import InputError
 from stillme.study import people, seats
+from stillme.study.fake.world import NoError
 from stillme.study.prolific.client import Submission
 from stillme.study.prolific.sync import Synced, lines, note, sync
 from stillme.study.tables import identity, submission
@@ -124,3 +125,13 @@ def test_a_submission_stays_with_its_rater_when_the_identity_is_removed(stage: S
     stage.do(lambda c: c.execute(delete(identity)))
     look(stage)
     assert stage.do(lambda c: c.scalars(select(submission.c.participant)).all()) == [rater.person]
+
+
+def test_who_asks_for_a_place_again_has_the_one_they_hold(stage: Stage) -> None:
+    """An answer may get lost on its way; a person who has left does not come in a second time."""
+    stage.publish()
+    first = stage.world.arrive(stage.study, "p" * 24)
+    assert stage.world.arrive(stage.study, "p" * 24)["id"] == first["id"] and stage.world.taken(stage.study) == 1
+    stage.world.move(first["id"], "RETURN")
+    with pytest.raises(NoError, match="taken part already"):
+        stage.world.arrive(stage.study, "p" * 24)

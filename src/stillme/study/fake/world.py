@@ -161,13 +161,17 @@ class World:
     # people
 
     def arrive(self, study: str, pid: str = "", surplus: bool = False, reserve: bool = False) -> Found:
-        """Somebody takes a place. `surplus`: more than there are, as happens when people come back."""
+        """Somebody takes a place. `surplus`: more than there are, as happens when people come back. Who holds one
+        already, and asks again because the answer got lost, has it still."""
         found = self.study(study)
+        mine = self._place_of(pid, study)
+        if mine is not None and mine["status"] in ("RESERVED", "ACTIVE"):
+            return mine
         if found["status"] != "ACTIVE":
             raise NoError(409, f"The study is {found['status']}")
         if not surplus and self.taken(study) >= found["total_available_places"]:
             raise NoError(409, "All places are taken")
-        if pid and any(o["participant"] == pid and o["study_id"] == study for o in self.submissions.values()):
+        if mine is not None:
             raise NoError(409, "They have taken part already")
         made: Found = {
             "id": new_id(),
@@ -184,6 +188,10 @@ class World:
         self.submissions[made["id"]] = made
         self._tell(made)
         return made if reserve else self.move(made["id"], "START")
+
+    def _place_of(self, pid: str, study: str) -> Found | None:
+        every = self.submissions.values()
+        return next((o for o in every if pid and o["participant"] == pid and o["study_id"] == study), None)
 
     def _url(self, study: Found) -> str:
         """The study's address; with one a task, the first that has an allocation left."""

@@ -18,6 +18,7 @@ from stillme import design as designs
 from stillme.analysis.disparity import disparities
 from stillme.analysis.outcomes import mark
 from stillme.cards import audit
+from stillme.cards.facts import _gate
 from stillme.design import Design
 from stillme.ledger import Run
 from stillme.protocol import Protocol
@@ -98,6 +99,16 @@ def test_a_card_without_analysis_tables_says_no_gate(
     cards.write(*looked, tmp_path, told[1])
     card = json.loads((tmp_path / "audit-card.json").read_text(encoding="utf-8"))
     assert all(row["gated"] is None and "gate" not in row["printed"] for row in card["disparity"])
+
+
+def test_an_axis_without_a_gate_is_told_in_words(told: tuple[Path, Any]) -> None:
+    context: Context = told[1][1]
+    card = json.loads((told[0] / "audit-card.json").read_text(encoding="utf-8"))
+    gates = [_gate({"axis": "race_drift", "gate": gate}, context) for gate in ("confirmatory", None)]
+    assert [row["gate"] for row in gates] == ["confirmatory", None]
+    study = {"name": "s", "preset": "exp1", "raters": 3, "answers": 48, "left_out": 0, "reliability": gates}
+    page = audit.page({**card, "human_study": [study]}, context)
+    assert "race change confirmatory, race change cannot be told." in page and "None" not in page
 
 
 def test_the_dataset_card_describes_every_column(told: tuple[Path, Any]) -> None:

@@ -281,3 +281,18 @@ def test_tables_and_figures_fit_on_paper(browser: Any, analysed: str) -> None:
     )
     assert wide == []
     assert not page.locator("nav").is_visible()
+
+
+def test_no_name_is_cut_within_a_word_on_paper(browser: Any, analysed: str) -> None:
+    page, _ = open_page(browser, analysed, viewport={"width": 688, "height": 1000})
+    page.emulate_media(media="print")
+    page.evaluate("for (const d of document.querySelectorAll('main details')) d.open = true")
+    cut = """() => [...document.querySelectorAll('.dense td')].filter(cell => {
+      const text = cell.firstChild, at = text ? text.textContent.indexOf('(simulated)') : -1;
+      if (at < 0) return false;
+      const range = document.createRange();
+      range.setStart(text, at);
+      range.setEnd(text, at + '(simulated)'.length);
+      return range.getClientRects().length > 1;
+    }).map(cell => cell.closest('.table').id)"""
+    assert page.evaluate(cut) == []

@@ -12,9 +12,10 @@ import pytest
 
 from stillme.report import build, plots
 from stillme.report.blocks import Block, Fold, Prose, Section
+from stillme.report.context import Asked
 from stillme.report.figures import Figure
 from stillme.report.numbers import points, signed
-from stillme.report.sections import alike, disparity, methods, published
+from stillme.report.sections import alike, bounds, disparity, methods, people, published
 from stillme.report.sections.summary import Summary
 from stillme.report.tables import Table
 from tests.report.synthetic_audit import context
@@ -25,6 +26,9 @@ ANALYSED = (
     *("bounds", "sensitivity", "alike", "components"),
 )
 COUNTED = (
+    "groups",
+    "gender-drift",
+    "rounding",
     "disparity",
     "skin-tone",
     "age-drift",
@@ -101,6 +105,11 @@ def test_without_ratings_nothing_is_said_about_raters(made: Whole) -> None:
     assert "Human ratings" in " ".join(summary(found["summary"]).missing)
 
 
+def test_with_ratings_no_section_says_that_there_are_none(sections: dict[str, Section]) -> None:
+    assert "Human ratings" not in said(sections["missing"]), "as the first screen, which knows of them"
+    assert "Picture measurements are not part" in said(sections["missing"])
+
+
 def summary(section: Section) -> Summary:
     block = section.blocks[0]
     assert isinstance(block, Summary)
@@ -111,8 +120,7 @@ def summary(section: Section) -> Summary:
 def test_every_table_prints_persons_and_what_is_missing(sections: dict[str, Section], id: str) -> None:
     for table in tables(sections[id]).values():
         printed = " ".join([*(one.label for one in table.columns), *table.notes]).casefold()
-        own = table.id.startswith(("table-", *UNCOUNTED))  # rates print hits/judged in every cell
-        assert own or ("persons" in printed and "missing" in printed), table.id
+        assert table.id in UNCOUNTED or ("persons" in printed and "missing" in printed), table.id
 
 
 def test_the_page_is_whole(html: str) -> None:
@@ -181,6 +189,52 @@ def test_a_cell_of_prompt_and_group_leads_to_its_edits(sections: dict[str, Secti
     assert "To look at, not to claim" in said(sections["prompts-by-group"])
 
 
+def test_under_a_table_by_group_stands_what_its_rates_rest_on(made: Whole, sections: dict[str, Section]) -> None:
+    (note,) = tables(sections["groups"])["table-race-changed-by-race"].notes
+    row = made.findings.by_editor.filter(editor="replace", outcome="race_changed").row(0, named=True)
+    assert f"{row['judged']:,} judged, {row['missing']:,} missing, {row['persons']} persons." in note
+    assert len(note.split(";")) == 2
+
+
+def test_contrasts_print_what_they_rest_on(made: Whole, sections: dict[str, Section]) -> None:
+    table = tables(sections["contrasts"])["contrasts-table"]
+    row = made.findings.by_editor.filter(editor="even", outcome="soft_erasure").row(0, named=True)
+    assert (column(table, "Judged")[0], column(table, "Missing")[0]) == (str(row["judged"]), str(row["missing"]))
+    assert table.rows[0][2].small == ("24 persons",) and table.rows[0][3].small == ("12 persons",)
+
+
+def test_missing_scores_turn_no_sign_where_nothing_is_missing(made: Whole) -> None:
+    bounds_ = made.tables["bounds_of_contrasts"].with_columns(
+        *(pl.lit(0.0).alias(name) for name in ("difference", "least", "most")), keeps_sign=pl.lit(False)
+    )
+    section = bounds.build({**made.tables, "bounds_of_contrasts": bounds_}, made.context)
+    assert "No missing score could turn the sign of any of the 6 contrasts" in said(section)
+    assert set(column(tables(section)["bounds-contrasts"], "Keeps its sign")) == {"–"}
+
+
+def test_nothing_is_said_about_signs_of_contrasts_that_could_not_be_compared(made: Whole) -> None:
+    unknown = made.tables["bounds_of_contrasts"].with_columns(keeps_sign=pl.lit(None, pl.Boolean))
+    untested = made.tables["missing_by_group"].with_columns(p_holm=pl.lit(None, pl.Float64))
+    given = {**made.tables, "bounds_of_contrasts": unknown, "missing_by_group": untested}
+    told = said(bounds.build(given, made.context))
+    assert "turn the sign" not in told and "could not be compared" in told and "0 comparisons" not in told
+
+
+def test_raters_who_all_say_the_same_are_not_called_unpaired(made: Whole) -> None:
+    alike_ = made.tables["reliability"].with_columns(
+        *(pl.lit(None, pl.Float64).alias(name) for name in ("alpha_ordinal", "alpha_interval", "fleiss", "ac2")),
+        gate=pl.lit(None, pl.String),
+    )
+    given = {**made.tables, "reliability": alike_}
+    section = people.build(given, made.context)
+    table = tables(section)["reliability"]
+    assert "Cannot be told (every rating is the same): edit success," in said(section)
+    assert people.briefly(given, made.context) == (
+        "How far 18 raters agree beyond chance cannot be told on any axis.",
+    )
+    assert {cell.why for row in table.rows for cell in row if cell.why} == {"every rating is the same"}
+
+
 def test_axes_say_what_may_rest_on_raters(made: Whole, sections: dict[str, Section]) -> None:
     table = tables(sections["people"])["reliability"]
     gates = set(made.tables["reliability"]["gate"].drop_nulls())
@@ -240,6 +294,22 @@ def test_methods_say_what_was_done_and_nothing_else(made: Whole, sections: dict[
     plain = said(methods.build(made.findings, {}, made.context))
     assert "one-sided" not in plain and "resampling" not in plain and "prediction-powered" not in plain
     assert "No person rated the edits." in plain
+
+
+def test_arms_that_ask_for_as_much_share_a_sentence(made: Whole) -> None:
+    arms = ("published", "he_first", "she_first")
+    asked = tuple(Asked("stereotype", arm, 2, 1, 2, 1, 4) for arm in arms)
+    told = said(methods.build(made.findings, made.tables, replace(made.context, asked=asked)))
+    assert "“stereotype” (arms published, he_first and she_first) asked for 4 edits each: 2 portraits," in told
+    assert told.count("The experiment") == 1
+
+
+def test_methods_say_how_other_experiments_were_tested_where_there_are_any(made: Whole) -> None:
+    gaps = pl.DataFrame({"gap": [None]}, schema={"gap": pl.Float64})
+    found = {"mitigation_effects": gaps, "stereotype_adherence": gaps, "stereotype_gaps": gaps}
+    told = said(methods.build(made.findings, {**made.tables, **found}, made.context))
+    assert "flipping the signs of whole persons" in told and "exact binomial" in told and "every cue" not in told
+    assert "flipping" not in said(methods.build(made.findings, made.tables, made.context))
 
 
 # Odd audits

@@ -261,6 +261,6 @@ def _studies(known_: Known) -> Iterator[Data]:
 
 
 def _gate(row: Mapping[str, Any], context: Context) -> Data:
-    """What may rest on raters' answers on one axis."""
+    """What may rest on raters' answers on one axis; no gate where their agreement has no figure."""
     axis = context.protocol.axes.get(row["axis"])
-    return {"axis": row["axis"], "label": axis.label if axis else row["axis"], "gate": str(row["gate"])}
+    return {"axis": row["axis"], "label": axis.label if axis else row["axis"], "gate": row["gate"]}

@@ -146,7 +146,8 @@ def _judging(findings: Findings | None, context: Context, further: Further, tabl
 
 
 def _sure(findings: Findings | None, context: Context, tables: Tables) -> Iterator[Section]:
-    yield from _made((missing.build,), findings, context)
+    if findings is not None:
+        yield missing.build(findings, context, rated=_PEOPLE[0].is_there(tables, context))
     yield from _analysed(_SURE[:1], tables, context)
     yield from _made((rounding.build,), findings, context)
     yield from _analysed(_SURE[1:], tables, context)

@@ -11,6 +11,7 @@ from stillme.analysis.disparity import max_minus_min
 from stillme.analysis.findings import Findings
 from stillme.protocol.schema import Axis
 from stillme.report.context import Context
+from stillme.report.numbers import plural
 
 Row = dict[str, Any]
 Tables = Mapping[str, pl.DataFrame]  # the analysis tables, id -> frame
@@ -48,6 +49,22 @@ def spread(findings: Findings, context: Context, dimension: str) -> pl.DataFrame
     if dimension == context.main.by:
         return findings.disparity
     return max_minus_min(findings.by_group[dimension], ["outcome", "editor"], dimension)
+
+
+def counts(frame: pl.DataFrame, context: Context) -> str:
+    """How many edits of every editor the rates of a table rest on, of how many persons, and what is missing.
+
+    `frame`: rates of one outcome, by editor or by editor and group; a person is in one group.
+    """
+    sums = frame.group_by("editor").agg(pl.col("judged", "missing", "persons").sum())
+    found = {row["editor"]: row for row in rows(sums)}
+    told = [
+        f"{party.name} {found[party.id]['judged']:,} judged, {found[party.id]['missing']:,} missing, "
+        f"{plural(found[party.id]['persons'], 'persons')}"
+        for party in context.editors
+        if party.id in found
+    ]
+    return f"{'; '.join(told)}." if told else ""
 
 
 def editor_names(context: Context) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -69,6 +71,16 @@ def test_table_13_has_the_papers_rows_and_the_disparity_at_its_foot(
     (foot,) = table.foot
     assert foot[0].text == "Disparity"
     assert all(cell.text.endswith("pp") for cell in foot[1:])
+    rows = findings.by_group["race"].filter(editor="replace", outcome="race_changed")
+    lost, persons = rows["missing"].sum(), rows["persons"].sum()
+    assert f"{rows['judged'].sum():,} judged, {lost} missing, {persons} persons." in table.notes[-1]
+
+
+def test_table_13_counts_the_persons_of_a_group_whoever_edited_them(findings: Findings) -> None:
+    first = pl.col("editor") == findings.by_group["race"]["editor"][-1]
+    fewer = findings.by_group["race"].with_columns(persons=pl.when(first).then(1).otherwise("persons"))
+    uneven = replace(findings, by_group={**findings.by_group, "race": fewer})
+    assert "White 12" in paper_tables(uneven, context(), {})[1].notes[2]
 
 
 def test_tables_14_and_19_are_those_of_the_mitigation_experiment(findings: Findings, protocol: Protocol) -> None:

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from stillme.report import plots
-from stillme.report.plots.palette import INK, over
-from stillme.report.plots.sheet import SMALL
+from stillme.report.plots.palette import AMOUNTS, BAND, INK, over
+from stillme.report.plots.sheet import SMALL, width
 from tests.report.plots.frames import KINDS, SENTENCES, draw, frames
 from tests.report.synthetic_audit import EDITORS, context
 
@@ -223,3 +223,26 @@ def test_matplotlib_is_loaded_when_something_is_drawn_and_not_before() -> None:
     code = "import sys, stillme.report.build, stillme.report.plots; print('matplotlib' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
+
+
+def test_every_prompt_of_the_protocol_is_named_in_full_on_the_wide_heat_map() -> None:
+    ids = [prompt.id for prompt in context().protocol.prompts.prompts]
+    first = frames().cells["prompt"][0]
+    drawn = draw(
+        "heatmap",
+        lambda frame: pl.concat(
+            frame.filter(pl.col("prompt") == first).with_columns(prompt=pl.lit(id, frame["prompt"].dtype))
+            for id in ids
+        ),
+    )
+    assert "O-06 Airport security supervisor" in texts(drawn.svg)
+    assert not [text for text in texts(drawn.svg) if text.endswith("…")]
+
+
+def test_what_a_share_lacks_turns_with_the_page_and_whole_shares_stand_clear_of_their_bar() -> None:
+    drawn = draw("components", lambda frame: frame.with_columns(share=pl.lit(1.0)))
+    fills = {shape.style.fill for shape in drawn.sheet.shapes.values() if shape.style.fill}
+    assert BAND in fills and AMOUNTS[0] not in fills
+    bar = max(x for shape in drawn.sheet.shapes.values() if shape.style.fill == BAND for _, x, _ in shape.steps)
+    last = max(words.x for words in drawn.sheet.texts if words.text.endswith("%") and words.anchor == "end")
+    assert last - width("100.0 %", SMALL) > bar + 2

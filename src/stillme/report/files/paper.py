@@ -16,7 +16,7 @@ from stillme.analysis.findings import Findings
 from stillme.analysis.mitigation import AMOUNT, SCORE, published_order
 from stillme.protocol.schema import Axis
 from stillme.report.context import Context
-from stillme.report.lookup import by_key, per_editor, rows
+from stillme.report.lookup import by_key, counts, per_editor, rows
 from stillme.report.numbers import SPACE, capital, count, known, of, percent, plural, points
 from stillme.report.tables import Cell, Column, Row, Table, absent, change, table, tally, value, words
 
@@ -107,19 +107,21 @@ def change_by_group(findings: Findings, context: Context) -> Table:
         words(capital(by), by, labels),
         *(Column(party.label, partial(_of_group, found, party.id, by, context)) for party in context.editors),
     ]
-    persons = {key[1]: row["persons"] for key, row in found.items()}
+    numbers = findings.by_group[by].filter(outcome=outcome)
+    persons = {group: max(row["persons"] for key, row in found.items() if key[1] == group) for group in order}
     told = ", ".join(f"{labels[group]} {count(persons[group])}" for group in order)
     return table(
         f"{PREFIX}-13",
         f"{context.outcomes[outcome].label} by perceived {by} and model. Disparity = max − min.",
         [{by: group} for group in order],
         columns,
-        findings.by_group[by].filter(outcome=outcome),
+        numbers,
         foot=[_disparity(findings, context)],
         notes=[
             _divided(context).replace("the N edits", "the edits").replace("; N is the edits asked for", ""),
             "Max − min is above zero even where groups are alike; the report says how much chance alone gives.",
             f"Persons: {told}.",
+            counts(numbers.drop_nulls(by), context),
         ],
     )
 

@@ -10,7 +10,7 @@ from stillme.report.context import Context
 from stillme.report.lookup import by_key
 from stillme.report.numbers import capital, count, known, percent
 from stillme.report.plots.drawn import Drawn, drawn
-from stillme.report.plots.palette import AMOUNTS, INK, MUTED
+from stillme.report.plots.palette import AMOUNTS, BAND, INK, MUTED
 from stillme.report.plots.parts import HEADING, ROW, RULE, extremes, sentences
 from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, Style, cut, wrapped
 
@@ -88,14 +88,14 @@ def _heading(page: Sheet, text: str, left: float, room: float) -> None:
 
 
 def _cell(page: Sheet, share: float | None, left: float, room: float, y: float) -> None:
-    wide = room - 34
+    wide, end = room - 38, room - 3  # “100.0 %” has room between the bar and the next one
     if share is None or not known(share):
         page.hatched(left, y - 4, left + wide, y + 4)
-        page.words("–", left + wide + 30, y, SMALL, "end", colour=MUTED)
+        page.words("–", left + end, y, SMALL, "end", colour=MUTED)
         return
-    page.box(Style(fill=AMOUNTS[0]), left, y - 4, left + wide, y + 4)
+    page.box(Style(fill=BAND), left, y - 4, left + wide, y + 4)
     page.box(Style(fill=AMOUNTS[3], stroke=INK, width=0.4), left, y - 4, left + max(wide * share, 0.3), y + 4)
-    page.words(percent(share), left + wide + 30, y, SMALL, "end")
+    page.words(percent(share), left + end, y, SMALL, "end")
 
 
 def _note(frame: pl.DataFrame) -> str:

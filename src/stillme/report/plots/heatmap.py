@@ -27,7 +27,7 @@ from stillme.report.plots.parts import (
 from stillme.report.plots.sheet import SMALL, WHISKERS, Sheet, Style, cut, width
 from stillme.report.tables import NOTHING_JUDGED
 
-_LEFT, _NARROW_LEFT, _ROW = 134.0, 96.0, 12.0
+_LEFT, _NARROW_LEFT, _ROW = 138.0, 96.0, 12.0
 _SHADES = 16  # as many as an eye may tell apart, and as few paths
 
 

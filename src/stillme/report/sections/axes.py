@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from stillme.analysis.findings import Findings
+from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
 from stillme.protocol.schema import Axis
 from stillme.report.blocks import Block, Fold, Heading, Section, prose
 from stillme.report.context import Context
@@ -188,10 +189,7 @@ def _size(axis: Axis) -> Column:
 
 def _without(row: Mapping[str, Any]) -> str:
     """Why there is no interval."""
-    return "no interval: all persons alike" if row["persons"] >= FEWEST else FEW_PERSONS
-
-
-FEWEST = 8
+    return "no interval: all persons alike" if row["persons"] >= FEWEST_FOR_INTERVAL else FEW_PERSONS
 
 
 # What one prompt asks for

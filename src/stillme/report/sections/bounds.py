@@ -1,5 +1,5 @@
-"""What missing scores could change: is anything missing more often for some groups, and how far could it move "
-"rates."""
+"""What missing scores could change: is anything missing more often for some groups, and how far could it move
+rates."""
 
 from __future__ import annotations
 
@@ -52,8 +52,10 @@ def _blocks(tables: Tables, context: Context) -> Iterator[Block]:
 def _uneven(frame: pl.DataFrame, context: Context) -> Iterator[str]:
     """Reasons that are more often there for a group, where that was shown."""
     shown = frame.filter(pl.col("p_holm") < SHOWN_BELOW).to_dicts()
-    if not shown:
-        tested = frame["p_holm"].drop_nulls().len()
+    tested = frame["p_holm"].drop_nulls().len()
+    if not tested:
+        yield f"Whether anything is missing more often for some groups could not be compared: {_UNCOMPARED}."
+    elif not shown:
         yield (
             f"Nothing was shown to be missing more often for some groups ({plural(tested, 'comparisons')}, "
             "corrected together); that is not evidence of none."
@@ -69,9 +71,11 @@ def _uneven(frame: pl.DataFrame, context: Context) -> Iterator[str]:
 
 def _signs(tables: Tables, context: Context) -> Iterator[str]:
     own = tables["bounds_of_contrasts"].filter(pl.col("outcome").is_in(list(context.tables.contrasts)))
+    own = own.drop_nulls("keeps_sign")
+    could = own.filter(~pl.col("keeps_sign") & (pl.col("least") < pl.col("most")))
     lost = [
         f"{context.editor(row['editor']).name}, {lowered(context.outcomes[row['outcome']].label)}"
-        for row in own.filter(~pl.col("keeps_sign")).to_dicts()
+        for row in could.to_dicts()
     ]
     if lost:
         yield f"Missing scores could turn the sign of {plural(len(lost), 'contrasts')}: {listed(lost)}."
@@ -103,6 +107,8 @@ def _counted() -> list[Column]:
 def _keeps(row: Mapping[str, Any]) -> Cell:
     if row["keeps_sign"] is None:
         return absent(NOTHING_JUDGED)
+    if row["least"] == row["most"] == 0:
+        return absent("there is no difference, and nothing is missing that could make one")
     return Cell("yes" if row["keeps_sign"] else "no", int(row["keeps_sign"]))
 
 

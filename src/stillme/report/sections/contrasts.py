@@ -25,6 +25,7 @@ from stillme.report.tables import (
     proportion,
     samples,
     table,
+    tally,
     words,
 )
 
@@ -65,7 +66,11 @@ def _others(context: Context) -> str:
 def _table(findings: Findings, context: Context) -> Table:
     found = by_key(findings.contrasts, "editor", "outcome")
     keys = [(editor.id, outcome) for editor in context.editors for outcome in context.tables.contrasts]
-    rows = [{**_EMPTY, **found.get(key, {}), "editor": key[0], "outcome": key[1]} for key in keys]
+    counted = by_key(findings.by_editor.select("editor", "outcome", "judged", "missing"), "editor", "outcome")
+    rows = [
+        {**_EMPTY, **counted.get(key, {}), **found.get(key, {}), "editor": key[0], "outcome": key[1]}
+        for key in keys
+    ]
     return table(
         "contrasts-table", "Contrasts with the reference group", rows, _columns(context), findings.contrasts
     )
@@ -94,6 +99,8 @@ def _columns(context: Context) -> list[Column]:
         probability("p", "p", _TOO_FEW),
         probability("p, corrected", "p_holm", _TOO_FEW),
         Column("Result", _shown, numeric=False),
+        tally("Judged", "judged"),
+        tally("Missing", "missing"),
     ]
 
 

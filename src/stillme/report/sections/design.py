@@ -33,7 +33,7 @@ def _blocks(context: Context) -> Iterator[Block]:
     people = (_people(context),) if context.people else ()
     yield Beside((*people, _rules(context)))
     asked = _prompts(context)
-    yield Fold("Every prompt as it was asked", plural(len(asked.rows), "prompts"), (asked,))
+    yield Fold("Every prompt of the protocol", plural(len(asked.rows), "prompts"), (asked,))
 
 
 def _told(context: Context) -> Iterator[str]:

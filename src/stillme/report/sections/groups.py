@@ -11,7 +11,7 @@ from stillme.analysis.findings import Findings
 from stillme.report.blocks import Beside, Block, Fold, Heading, Section, prose
 from stillme.report.context import Context
 from stillme.report.figures import DRAWN, Figure, Line, Series, forest
-from stillme.report.lookup import Row, by_key, change_axes, rows, spread
+from stillme.report.lookup import Row, by_key, change_axes, counts, rows, spread
 from stillme.report.numbers import INTERVAL, lowered, points
 from stillme.report.tables import Cell, Column, Table, absent, leads, rate, samples, table, words
 
@@ -92,6 +92,7 @@ def _table(
         columns,
         frame,
         foot=[_spread_row(findings, context, outcome, dimension)],
+        notes=[counts(frame.drop_nulls(dimension), context)],
     )
 
 

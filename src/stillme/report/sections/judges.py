@@ -66,9 +66,8 @@ def _who(context: Context) -> str:
     disclosed = (
         f"They were told the source person’s {told}." if told else "They were told nothing about the person."
     )
-    return (
-        f"{names or 'No judge'} scored the edits. {disclosed} The first is the primary judge.{_measuring(context)}"
-    )
+    first = " The first is the primary judge." if len(context.scoring) > 1 else ""
+    return f"{names or 'No judge'} scored the edits. {disclosed}{first}{_measuring(context)}"
 
 
 def _measuring(context: Context) -> str:
@@ -223,6 +222,7 @@ def _counts(findings: Findings, context: Context) -> Table:
         leads(share("One judge only", "single", "judged"), lambda row: _behind(row, JUDGED, single="yes")),
         leads(share("Flagged", "flagged", "judged"), lambda row: _behind(row, ANY, flag="flagged")),
         leads(tally("Adjudicated", "adjudicated"), lambda row: _behind(row, ANY, flag="adjudicated")),
+        tally("Persons", "persons"),
     ]
     numbers = findings.by_editor.filter(pl.col("outcome").is_in(list(chosen.values())))
     return table("judged", "Scores by editor and axis", rows, columns, numbers, dense=True)

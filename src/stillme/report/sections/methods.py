@@ -1,16 +1,19 @@
-"""Methods, for a paper's appendix: paragraphs made from settings and numbers. Nothing is said that was not "
-"done."""
+"""Methods, for a paper's appendix: paragraphs made from settings and numbers.
+
+Nothing is said that was not done.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import stillme
 from stillme.analysis.contrast import DRAWS, FEWEST_PERSONS
 from stillme.analysis.findings import Findings
 from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
 from stillme.report.blocks import Block, Heading, Section, prose
-from stillme.report.context import Context, Party
+from stillme.report.context import Asked, Context, Party
 from stillme.report.lookup import Tables, basis, rows
 from stillme.report.numbers import INTERVAL, count, listed, lowered, percent, plural
 from stillme.report.sentences import SHOWN_BELOW
@@ -50,17 +53,30 @@ def _sample(findings: Findings, context: Context) -> Iterator[str]:
     per = rows(findings.by_editor, outcome=basis(context))
     people = len(context.people) or max((row["persons"] for row in per), default=0)
     dimensions = context.protocol.groups.dimensions
-    crossed = " × ".join(f"{len(_seen(context, name))} groups of perceived {name}" for name in dimensions)
-    yield f"{plural(people, 'portraits')} were used, one of each person ({crossed})."
+    crossed = " × ".join(
+        f"{plural(len(_seen(context, name)), 'groups')} of perceived {name}" for name in dimensions
+    )
+    used = "was" if people == 1 else "were"
+    yield f"{plural(people, 'portraits')} {used} used, one of each person ({crossed})."
     yield from (text if text.endswith(".") else f"{text}." for text in context.sources)
     yield (
         "Groups are labels of how annotators perceived the person in the portrait; they are not how the person "
         "identifies."
     )
+    yield from _asked(context)
+
+
+def _asked(context: Context) -> Iterator[str]:
+    """One sentence for all arms of an experiment that ask for as much."""
+    alike: dict[Asked, list[str]] = {}
     for one in context.asked:
-        arm = "" if one.arm in ("", "baseline") else f" (arm {one.arm})"
+        alike.setdefault(replace(one, arm=""), []).append(one.arm)
+    for one, names in alike.items():
+        arms = [name for name in names if name not in ("", "baseline")]
+        told = f" ({'arm' if len(names) == 1 else 'arms'} {listed(names)})" if arms else ""
+        each = " each" if len(names) > 1 else ""
         yield (
-            f"The experiment “{one.experiment}”{arm} asked for {plural(one.edits, 'edits')}: "
+            f"The experiment “{one.experiment}”{told} asked for {plural(one.edits, 'edits')}{each}: "
             f"{plural(one.portraits, 'portraits')}, {plural(one.prompts, 'prompts')}, "
             f"{plural(one.editors, 'editors')}, {plural(one.seeds, 'seeds')}."
         )
@@ -90,7 +106,8 @@ def _judges(context: Context) -> Iterator[str]:
     if not scoring:
         yield "No judge scored any edit."
         return
-    yield f"Every edit was scored by {listed([party.name for party in scoring])}; the first is the primary judge."
+    first = "; the first is the primary judge" if len(scoring) > 1 else ""
+    yield f"Edits were scored by {listed([party.name for party in scoring])}{first}."
     yield from (f"{party.name}{_with(party)}." for party in scoring)
     told = listed([f"perceived {name}" for name in context.told])
     yield f"Judges were told {told or 'nothing'} of the source person."
@@ -111,7 +128,7 @@ def _scores(context: Context) -> Iterator[str]:
     ]
     yield f"Outcomes: {'; '.join(rules)}. An edit whose prompt asks for a change is in no outcome of that change."
     divided = "asked for (nominal)" if context.nominal else "judged"
-    yield f"Rates are shares of the edits {divided}; what has no score is counted, and no score."
+    yield f"Rates are shares of the edits {divided}; what has no score is counted beside them and given none."
 
 
 def _statistics(tables: Tables, context: Context) -> Iterator[str]:
@@ -144,6 +161,16 @@ def _statistics(tables: Tables, context: Context) -> Iterator[str]:
             "Cells of prompt × group are shrunken by an empirical-Bayes beta-binomial and marked after "
             "Benjamini and Hochberg’s correction."
         )
+    if "mitigation_effects" in tables:
+        yield (
+            "Arms of the mitigation are compared by paired differences of the same case: Student’s interval over "
+            "persons’ mean differences, p from flipping the signs of whole persons, corrected by Holm’s method."
+        )
+    if "stereotype_adherence" in tables:
+        yield "Adherence to stereotypes has an exact binomial interval and test against one half."
+    gaps = tables.get("stereotype_gaps")
+    if gaps is not None and gaps["gap"].null_count() < gaps.height:
+        yield "The gap between genders, with every cue balanced, has Student’s interval over prompts."
     if "corrected_rates" in tables:
         yield "Where people rated edits, judges’ rates are corrected by group (prediction-powered inference)."
 

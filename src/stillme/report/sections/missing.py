@@ -14,11 +14,12 @@ from stillme.report.lookup import Row, basis, by_key, editor_names
 from stillme.report.tables import JUDGED, NO_SCORE, Column, Table, leads, samples, share, table, tally, words
 
 
-def build(findings: Findings, context: Context) -> Section:
+def build(findings: Findings, context: Context, rated: bool = False) -> Section:
+    """`rated`: whether people's ratings are part of the report."""
     text = (
         "What is missing is never counted as a 0, a 3 or a success. It is left out of the rates and counted here."
     )
-    said = bullets(sentences.missing(findings, context))
+    said = bullets(sentences.missing(findings, context, rated))
     return Section("missing", "Missing and refused", "Missing", (prose(text), said, _table(findings, context)))
 
 

@@ -42,6 +42,8 @@ _GATES = {
 _KEPT = {"all": "All raters", "kept": "Without those removed"}
 _FEW = "too few ratings"
 _NO_PAIR = "no output was rated twice"
+_ALL_EQUAL = "every rating is the same"
+_NO_SPREAD = "too few ratings, or every score is the same"
 
 
 def build(tables: Tables, context: Context) -> Section:
@@ -108,6 +110,11 @@ def _said(frame: pl.DataFrame, context: Context) -> Iterator[str]:
                 ]
             )
             yield f"{gate.capitalize()} ({meaning}): {told}."
+    untold = [
+        (lowered(labels.get(row["axis"], row["axis"])), _untold(row)) for row in own.to_dicts() if not row["gate"]
+    ]
+    for why in dict.fromkeys(why for _, why in untold):
+        yield f"Cannot be told ({why}): {listed([axis for axis, own_why in untold if own_why == why])}."
 
 
 def briefly(tables: Tables, context: Context) -> tuple[str, ...]:
@@ -117,6 +124,8 @@ def briefly(tables: Tables, context: Context) -> tuple[str, ...]:
         return ()
     own = frame.filter(sample="kept") if "kept" in frame["sample"] else frame
     labels, raters = axis_labels(context), int(own["raters"].max() or 0)  # type: ignore[arg-type]
+    if own["gate"].null_count() == own.height:
+        return (f"How far {plural(raters, 'raters')} agree beyond chance cannot be told on any axis.",)
     firm = [lowered(labels.get(axis, axis)) for axis in own.filter(gate="confirmatory")["axis"]]
     return (f"{plural(raters, 'raters')} agree enough for claims on {listed(firm) or 'no axis'}.",)
 
@@ -128,11 +137,11 @@ def _reliability(frame: pl.DataFrame, context: Context) -> Table:
         words("Raters", "sample", _KEPT),
         Column("Ordinal α", _alpha, note=INTERVAL),
         Column(
-            "May carry", lambda row: Cell(row["gate"], row["gate"]) if row["gate"] else absent(_FEW), numeric=False
+            "May carry",
+            lambda row: Cell(row["gate"], row["gate"]) if row["gate"] else absent(_untold(row)),
+            numeric=False,
         ),
-        value("Interval α", "alpha_interval", _NO_PAIR),
-        value("Fleiss κ", "fleiss", _NO_PAIR),
-        value("AC2", "ac2", _NO_PAIR),
+        *(_coefficient(label, key) for label, key in _COEFFICIENTS.items()),
         Column("Equal pairs", lambda row: _share(row["agreement"])),
         tally("Outputs", "items"),
         tally("Ratings", "ratings"),
@@ -146,9 +155,24 @@ def _reliability(frame: pl.DataFrame, context: Context) -> Table:
     return table("reliability", "How far raters agree", rows, columns, frame, notes=notes)
 
 
+_COEFFICIENTS = {"Interval α": "alpha_interval", "Fleiss κ": "fleiss", "AC2": "ac2"}
+
+
+def _coefficient(label: str, key: str) -> Column:
+    def read(row: Mapping[str, Any]) -> Cell:
+        return Cell(decimal(row[key], 2), row[key]) if known(row[key]) else absent(_untold(row))
+
+    return Column(label, read)
+
+
+def _untold(row: Mapping[str, Any]) -> str:
+    """Why agreement beyond chance has no figure; of equal ratings alone, chance explains all of it."""
+    return _ALL_EQUAL if row["paired"] else _NO_PAIR
+
+
 def _alpha(row: Mapping[str, Any]) -> Cell:
     if not known(row["alpha_ordinal"]):
-        return absent(_NO_PAIR)
+        return absent(_untold(row))
     low, high = (decimal(row[end], 2) for end in ("low", "high"))
     spread = f"[{low}, {high}]" if known(row["low"]) else "no interval"
     return Cell(decimal(row["alpha_ordinal"], 2), row["alpha_ordinal"], (spread,))
@@ -272,10 +296,10 @@ def _alignment(frame: pl.DataFrame, context: Context) -> Table:
         words("Raters", "sample", _KEPT),
         Column("Judges − raters", _difference, note=f"points of the scale, {INTERVAL}"),
         Column("Within one point", lambda row: _share(row["within_one"])),
-        value("Weighted κ", "kappa", _FEW),
-        value("Spearman’s ρ", "rho", _FEW),
-        value("ρ, raters’ noise taken out", "rho_corrected", _FEW),
-        value("ρ of one rater with the others", "ceiling_rho", _FEW),
+        value("Weighted κ", "kappa", _NO_SPREAD),
+        value("Spearman’s ρ", "rho", _NO_SPREAD),
+        value("ρ, raters’ noise taken out", "rho_corrected", _NO_SPREAD),
+        value("ρ of one rater with the others", "ceiling_rho", _NO_SPREAD),
         tally("Outputs", "outputs"),
         tally("Persons", "persons"),
     ]

@@ -14,7 +14,7 @@ from stillme.report.context import Context
 from stillme.report.figures import DRAWN, Figure, Line, Series, forest
 from stillme.report.lookup import by_key, editor_names
 from stillme.report.numbers import INTERVAL, count
-from stillme.report.tables import Cell, Column, Row, Table, absent, percentage, rate, table, words
+from stillme.report.tables import Cell, Column, Row, Table, absent, percentage, rate, table, tally, words
 
 
 def build(findings: Findings, context: Context) -> Section:
@@ -84,6 +84,8 @@ def _columns(context: Context) -> list[Column]:
         percentage("Planted", "planted", "no judged edit"),
         rate("Estimate", lambda row: row),
         Column("Recovered", _recovered, numeric=False),
+        tally("Missing", "missing"),
+        tally("Persons", "persons"),
     ]
 
 

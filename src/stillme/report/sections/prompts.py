@@ -1,5 +1,7 @@
-"""Prompt × group: shrunken rates as heat maps, marked where Benjamini and Hochberg's correction holds. "
-"Exploratory."""
+"""Prompt × group: shrunken rates as heat maps, marked where Benjamini and Hochberg's correction holds.
+
+Exploratory.
+"""
 
 from __future__ import annotations
 

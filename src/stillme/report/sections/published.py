@@ -21,8 +21,8 @@ from stillme.analysis.together import lint_together
 from stillme.protocol import Protocol
 from stillme.report.blocks import Block, Fold, Heading, Section, bullets, prose
 from stillme.report.context import Context
-from stillme.report.lookup import Row, Tables, axis_labels, by_key, editor_names, ordered, per_editor, rows
-from stillme.report.numbers import DASH, bracket, capital, decimal, known, of, percent, plural, points
+from stillme.report.lookup import Row, Tables, axis_labels, by_key, counts, editor_names, ordered, per_editor, rows
+from stillme.report.numbers import bracket, capital, decimal, known, of, p_value, percent, plural, points
 from stillme.report.tables import (
     NOTHING_JUDGED,
     Cell,
@@ -217,6 +217,7 @@ def _by_group(findings: Findings, faults: Sequence[Finding], context: Context) -
         _published(BY_GROUP, by, context),
     )
     models = [name for name in context.protocol.published[BY_GROUP][0] if name != by]
+    numbers = findings.by_group[by].filter(outcome=outcome)
     columns = [words(f"Perceived {by}", "group", labels)]
     marks = {one.column: _mark(one) for one in reversed(faults) if one.table == BY_GROUP}
     columns += [_model(model, printed_rows, marks.get(model, "")) for model in models]
@@ -224,23 +225,12 @@ def _by_group(findings: Findings, faults: Sequence[Finding], context: Context) -
     foot = [_range(models, printed_rows, found, labels, context)]
     notes = (
         f"{_WRONG}: this column contradicts table 12. {_CARE}: it cannot come from whole counts. See below.",
-        _counted(findings, context),
+        f"This run: {counts(numbers.drop_nulls(by), context)}",
     )
     caption = f"{context.outcomes[outcome].label} by perceived {by}, as table 13"
-    numbers = findings.by_group[by].filter(outcome=outcome)
     return table(
         "published-by-group", caption, [{"group": g} for g in labels], columns, numbers, foot=foot, notes=notes
     )
-
-
-def _counted(findings: Findings, context: Context) -> str:
-    own = rows(findings.by_editor, outcome=context.main.outcome)
-    told = [
-        f"{context.editor(row['editor']).name} {row['judged']:,} judged, {row['missing']:,} missing, "
-        f"{row['persons']} persons"
-        for row in own
-    ]
-    return f"This run: {'; '.join(told)}."
 
 
 def _published(name: str, dimension: str, context: Context) -> dict[str, Mapping[str, str]]:
@@ -363,7 +353,7 @@ def _tests(frame: pl.DataFrame, context: Context) -> Table:
     own = frame.with_columns(pl.col("editor").fill_null(""))
     made = ordered(own, axis=list(context.protocol.axes), editor=["", *(party.id for party in context.editors)])
     names = {"": "All together", **editor_names(context)}
-    few = "too few persons or groups"
+    few = "too few persons or groups, or every score the same"
     columns = [
         words("Axis", "axis", axis_labels(context)),
         words("Editor", "editor", names),
@@ -390,12 +380,6 @@ def _both(label: str, statistic: str, p: str, note: str, why: str) -> Column:
     def read(row: Mapping[str, Any]) -> Cell:
         if not known(row[statistic]):
             return absent(why)
-        return Cell(decimal(row[statistic], 1), row[statistic], (f"p {_p(row[p])}",))
+        return Cell(decimal(row[statistic], 1), row[statistic], (f"p {p_value(row[p])}",))
 
     return Column(label, read, note=note)
-
-
-def _p(found: float | None) -> str:
-    if found is None:
-        return DASH
-    return "< 0.001" if found < 0.001 else f"{found:.3f}"

@@ -135,6 +135,7 @@ def by_group(
         Column("Against everyone else", _against, note=f"points, {INTERVAL}"),
         Column("p, corrected", _shown),
         *counts[1:],
+        tally("Persons", "persons"),
     ]
     shown = [found[name, group] for name in names for group in labels if (name, group) in found]
     return table(id, title, shown, columns, frame, dense=True)

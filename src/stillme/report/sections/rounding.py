@@ -10,7 +10,7 @@ from stillme.report.blocks import Section, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key, editor_names
 from stillme.report.numbers import points
-from stillme.report.tables import Cell, Column, Table, absent, leads, rate, samples, table, words
+from stillme.report.tables import Cell, Column, Table, absent, leads, rate, samples, table, tally, words
 
 
 def build(findings: Findings, context: Context) -> Section:
@@ -37,6 +37,7 @@ def _table(findings: Findings, context: Context) -> Table:
         words("Outcome", "outcome", {name: outcome.label for name, outcome in context.outcomes.items()}),
         *(_mode(mode, context) for mode in modes),
         Column("Moves by", lambda row: _move([row[mode] for mode in modes])),
+        *(_tally(name, context.choices.rounding) for name in ("missing", "persons")),
     ]
     numbers = findings.rounding.filter(pl.col("outcome").is_in(list(outcomes)))
     return table("rounding-table", "Rates under each rounding", rows, columns, numbers, dense=not context.nominal)
@@ -46,6 +47,12 @@ def _mode(mode: str, context: Context) -> Column:
     note = "this report" if mode == context.choices.rounding else ""
     column = rate(mode.replace("_", " ").capitalize(), lambda row: row[mode], context.nominal, note)
     return leads(column, lambda row: samples(editor=row["editor"], outcome=row["outcome"], rounding=mode))
+
+
+def _tally(name: str, mode: str) -> Column:
+    """The same under every rounding."""
+    read = tally(name.capitalize(), name).read
+    return Column(name.capitalize(), lambda row: read(row.get(mode) or {}))
 
 
 def _move(found: list[Row | None]) -> Cell:

@@ -272,6 +272,14 @@ def test_the_contents_open_by_keyboard_and_close_after_a_choice(browser: Any, an
     assert 0 <= page.evaluate("document.getElementById('bounds').getBoundingClientRect().top") < 200
 
 
+def test_a_link_that_was_cut_short_is_no_error(browser: Any, analysed: str) -> None:
+    page, errors = open_page(browser, analysed)
+    page.evaluate("location.hash = '#bounds%E0%A4%A'")
+    page.wait_for_function("location.hash.length > 8")
+    page.wait_for_timeout(100)
+    assert errors == []
+
+
 def test_tables_and_figures_fit_on_paper(browser: Any, analysed: str) -> None:
     page, _ = open_page(browser, analysed, viewport={"width": 688, "height": 1000})  # A4 less its margins
     page.emulate_media(media="print")

@@ -48,7 +48,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 function reveal() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = document.getElementById(location.hash.slice(1));  // ids are plain words, which nobody encodes
   const fold = target && target.closest("details");
   if (fold) { fold.open = true; target.scrollIntoView(); }
 }

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-import yaml
-
 from stillme.errors import InputError, disk
 from stillme.protocol import BUILTIN
-from stillme.strict import path_from, unknown
+from stillme.strict import Document, path_from, unknown
 
 WHOLE = {"groups": "{}", "prompts": "all", "share": "0.15"}  # of the demo; a share keeps it within minutes
 MEASURED = {"off": "", "note": ""}
@@ -84,7 +82,7 @@ def _name(stem: str) -> str:
     ('my-audit', 'audit-2024', 'audit')
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")
-    is_text = plain and isinstance(yaml.safe_load(plain), str)
+    is_text = plain and isinstance(Document("", plain).data, str)
     return plain if is_text else f"audit-{plain}".rstrip("-")
 
 
@@ -94,10 +92,7 @@ def _written(path: str) -> str:
     >>> _written("./mine"), _written("./mine #2")
     ('./mine', '"./mine #2"')
     """
-    try:
-        return path if yaml.safe_load(f"key: {path}") == {"key": path} else json.dumps(path)
-    except yaml.YAMLError:
-        return json.dumps(path)
+    return path if Document("", f"key: {path}").data == {"key": path} else json.dumps(path)
 
 
 def _policy(path: Path, protocol: Path | None) -> Path:

@@ -43,7 +43,7 @@ def test_a_row_is_read_whole() -> None:
         ("garment: suit", "garment: 7", r"looks\[0\].garment: input should be a valid string"),
         ('"#112233"', "red", "a colour is written '#rrggbb'"),
         ('"#112233", ', "", r"looks\[0\].colours\[0\]\[2\]: is missing"),
-        ("looks:", "looks:\n  - 3", r"looks\[0\]: input should be"),
+        ("looks:", "looks:\n  - 3", r"looks\[0\]: should be keys with their values .* and is 3"),
         ("looks:", "hats: []\nlooks:", "hats: is not a known key"),
     ],
 )

@@ -18,7 +18,8 @@ from stillme.errors import InputError, disk
 from stillme.ledger import Run
 from stillme.ledger.state import mark_of, shows
 from stillme.publish import replace_file
-from stillme.report.build import render, sections
+from stillme.report.blocks import Section
+from stillme.report.build import Context, render, sections
 from stillme.reporting import about
 from stillme.reporting.aside import Drawing
 from stillme.reporting.computing import compute
@@ -67,17 +68,18 @@ def write(
         said = computed.context.made_with if made_with is None else made_with
         shown = replace(computed, context=replace(computed.context, examples=examples, made_with=said))
         made = sections(shown.findings, shown.context, shown.further, shown.tables)
-        if aside is not None:
-            making = Making(run, design, shown, tuple(made), faces, say, limits, small)
-            _fill(making, folder, aside, wanted)
+        drawings = list[Drawing]()
+        with _ended(drawings):
+            if aside is not None:
+                making = Making(run, design, shown, tuple(made), faces, say, limits, small, drawings)
+                _fill(making, folder, aside, wanted)
+            html = ""
+            if HTML in wanted:  # while figures are being drawn
+                say("Report: the page")
+                html = _page(made, shown.context, design, aside or folder)
     if HTML in wanted:
-        say("Report: the page")
-        html = render(made, shown.context)
-        if (path.parent / FOLDER / "browse" / "index.html").is_file():
-            html = browsing.linked(html, design, FOLDER)
-        page = f"{html}\n{mark_of(run)}\n".encode()
         with disk(path):
-            replace_file(path, page)
+            replace_file(path, f"{html}\n{mark_of(run)}\n".encode())
     return path
 
 
@@ -107,14 +109,19 @@ def _begun(
 
 def _fill(making: Making, folder: Path, aside: Path, wanted: Sequence[str]) -> None:
     counts = dict(about.counts(folder))
-    with _ended(making.drawings):
-        for name, make in MAKERS.items():
-            if name not in wanted:
-                kept(folder, aside, name)
-                continue
-            counts[name] = make(making, aside / name, folder / name)
-            making.say(f"Report: {name}, {counts[name]:,} files")
-        about.write(aside, making.run, making.faces, counts)
+    for name, make in MAKERS.items():
+        if name not in wanted:
+            kept(folder, aside, name)
+            continue
+        counts[name] = make(making, aside / name, folder / name)
+        making.say(f"Report: {name}, {counts[name]:,} files")
+    about.write(aside, making.run, making.faces, counts)
+
+
+def _page(made: Sequence[Section], context: Context, design: Design, folder: Path) -> str:
+    """Its numbers lead to the edits behind them where those can be browsed."""
+    html = render(made, context)
+    return browsing.linked(html, design, FOLDER) if (folder / BROWSE / "index.html").is_file() else html
 
 
 @contextmanager

@@ -46,13 +46,14 @@ def test_pictures_that_are_left_out_are_not_begun(wall_run: Path, tmp_path: Path
     assert not (tmp_path / "none").exists()
 
 
-def test_a_limit_holds_for_the_head_start_too(wall_run: Path, tmp_path: Path) -> None:
+def test_a_run_beyond_the_limit_has_no_head_start(wall_run: Path, tmp_path: Path) -> None:
     with Run.look(wall_run) as run:
         design, few = designs.recall(run), Limits.of(3)
-        with ahead(run, design, tmp_path / "few", "show", few) as begun:
-            to_its_end(begun)
-        assert len(small(tmp_path / "few")) == len(wanted(run, design, few))
-        assert len(wanted(run, design, few)) < len(wanted(run, design, Limits()))
+        with ahead(run, design, tmp_path / "few", "show", few):
+            pass
+        assert not (tmp_path / "few").exists()
+        browse(read(run), tmp_path / "few", "show", few)
+        assert len(small(tmp_path / "few")) == len(wanted(run, design, few)) < len(wanted(run, design, Limits()))
 
 
 def test_nothing_is_written_once_it_was_stopped(

@@ -25,7 +25,8 @@ class Ahead:
         self._run, self._design, self._thumbs, self._limits = run, design, thumbs, limits
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._make, name="small pictures", daemon=True)
-        if (os.cpu_count() or 1) > 1:
+        is_large = len(design.trials) > limits.pictures  # then memory is what is short while others compute
+        if (os.cpu_count() or 1) > 1 and not is_large:
             self._thread.start()
 
     def stop(self) -> None:

@@ -5,6 +5,8 @@ Works from a folder, without a server: nothing is fetched, scripts and pictures 
 
 from __future__ import annotations
 
+import heapq
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -52,7 +54,7 @@ def write(state: State, folder: Path, veil: Veil, limits: Limits, old: Path | No
     folder.mkdir(parents=True, exist_ok=True)
     pictures = wanted(state.run, state.design, limits)
     shown = Thumbs(folder / THUMBS, veil, old and old / THUMBS).make(state.run, pictures)
-    kept = None if limits.exchanges >= len(state.trial) else frozenset(drawn(state.trial)[: limits.exchanges])
+    kept = None if limits.exchanges >= len(state.trial) else frozenset(drawn(state.trial, limits.exchanges))
     originals = _originals(state, folder) if veil.faces == veils.SHOW else ""
     formats = dict(state.run.query("SELECT sha256, format FROM object")) if originals else {}
     about = {
@@ -66,21 +68,22 @@ def write(state: State, folder: Path, veil: Veil, limits: Limits, old: Path | No
     _page(state, folder)
 
 
-def drawn(trials: Iterable[str]) -> list[str]:
-    """In an order that hangs on keys alone: a limit keeps some of every kind."""
-    return sorted(trials, key=lambda key: digest("kept", trial=key))
+def drawn(trials: Iterable[str], most: int) -> list[str]:
+    """The first so many, in an order that hangs on keys alone: a limit keeps some of every kind."""
+    return heapq.nsmallest(most, trials, key=lambda key: digest("kept", trial=key))
 
 
 def wanted(run: Run, design: Design, limits: Limits) -> dict[str, int]:
     """Picture -> how many people it shows at least; every source, and the edits of as many trials as are kept."""
-    trials = {trial.key: trial for trial in design.trials if trial.experiment != CALIBRATE}
-    edited = dict(run.query("SELECT key, image FROM edit"))
-    kept = frozenset(drawn(trials)[: limits.pictures] if limits.pictures < len(trials) else trials)
+    trials = [trial for trial in design.trials if trial.experiment != CALIBRATE]
+    kept = frozenset(drawn((trial.key for trial in trials), limits.pictures))
+    edits = json.dumps([trial.edit for trial in trials if trial.key in kept])
+    edited = dict(run.query("SELECT key, image FROM edit WHERE key IN (SELECT value FROM json_each(?))", (edits,)))
     found: dict[str, int] = {}
-    for key, trial in trials.items():
+    for trial in trials:
         sources = [one for one in (trial.image, trial.partner_image) if one]
         found |= dict.fromkeys(sources, 1)
-        image = edited.get(trial.edit) if key in kept else None
+        image = edited.get(trial.edit) if trial.key in kept else None
         if image:
             found[image] = max(found.get(image, 1), len(sources))
     return found

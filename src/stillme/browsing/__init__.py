@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from stillme.browsing import bundle, gallery
-from stillme.browsing.ahead import Ahead, ahead
 from stillme.browsing.bundle import Limits
 from stillme.browsing.faces import Veil, check
 from stillme.browsing.gallery import veiled
@@ -21,7 +20,7 @@ from stillme.review.linked import anchored
 from stillme.review.state import State
 from stillme.review.state import load as read
 
-__all__ = ["Ahead", "Limits", "ahead", "browse", "linked", "pictures", "read", "veiled", "write"]
+__all__ = ["Limits", "browse", "linked", "pictures", "read", "veiled", "write"]
 
 
 def write(run: Run, design: Design, folder: Path, faces: str = "show", limits: Limits | None = None) -> None:

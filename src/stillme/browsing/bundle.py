@@ -5,10 +5,8 @@ Works from a folder, without a server: nothing is fetched, scripts and pictures 
 
 from __future__ import annotations
 
-import heapq
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -20,10 +18,8 @@ from stillme.browsing.faces import Veil
 from stillme.browsing.index import index
 from stillme.browsing.scripts import Scripts, clear, private
 from stillme.browsing.thumbs import Thumbs
-from stillme.design import Design
-from stillme.ledger import Run
 from stillme.ledger.objects import Objects
-from stillme.records import CALIBRATE, digest
+from stillme.records import digest
 from stillme.review.state import State
 from stillme.review.words import Words
 from stillme.web.pages import environment
@@ -52,9 +48,10 @@ class Limits:
 def write(state: State, folder: Path, veil: Veil, limits: Limits, old: Path | None = None) -> None:
     """Writes the bundle anew; small pictures, there or in `old`, stay where faces are treated alike."""
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = wanted(state.run, state.design, limits)
-    shown = Thumbs(folder / THUMBS, veil, old and old / THUMBS).make(state.run, pictures)
-    kept = None if limits.exchanges >= len(state.trial) else frozenset(drawn(state.trial, limits.exchanges))
+    drawn = _drawn(state)
+    wanted = pictures_of(state, frozenset(drawn[: limits.pictures]))
+    shown = Thumbs(folder / THUMBS, veil, old and old / THUMBS).make(state.run, wanted)
+    kept = None if limits.exchanges >= len(drawn) else frozenset(drawn[: limits.exchanges])
     originals = _originals(state, folder) if veil.faces == veils.SHOW else ""
     formats = dict(state.run.query("SELECT sha256, format FROM object")) if originals else {}
     about = {
@@ -68,23 +65,20 @@ def write(state: State, folder: Path, veil: Veil, limits: Limits, old: Path | No
     _page(state, folder)
 
 
-def drawn(trials: Iterable[str], most: int) -> list[str]:
-    """The first so many, in an order that hangs on keys alone: a limit keeps some of every kind."""
-    return heapq.nsmallest(most, trials, key=lambda key: digest("kept", trial=key))
+def _drawn(state: State) -> list[str]:
+    """Every trial, in an order that hangs on its key alone: a limit keeps some of every kind."""
+    keys = state.trials["trial"].to_list()
+    return sorted(keys, key=lambda key: digest("kept", trial=key))
 
 
-def wanted(run: Run, design: Design, limits: Limits) -> dict[str, int]:
-    """Picture -> how many people it shows at least; every source, and the edits of as many trials as are kept."""
-    trials = [trial for trial in design.trials if trial.experiment != CALIBRATE]
-    kept = frozenset(drawn((trial.key for trial in trials), limits.pictures))
-    edits = json.dumps([trial.edit for trial in trials if trial.key in kept])
-    edited = dict(run.query("SELECT key, image FROM edit WHERE key IN (SELECT value FROM json_each(?))", (edits,)))
+def pictures_of(state: State, trials: frozenset[str]) -> dict[str, int]:
+    """Picture -> how many people it shows at least; every source, and the edits of these trials."""
     found: dict[str, int] = {}
-    for trial in trials:
-        sources = [one for one in (trial.image, trial.partner_image) if one]
+    for key, source, image in state.trials.select("trial", "source_image", "image").iter_rows():
+        trial = state.trial[key]
+        sources = [one for one in (source, trial.partner_image) if one]
         found |= dict.fromkeys(sources, 1)
-        image = edited.get(trial.edit) if trial.key in kept else None
-        if image:
+        if image and key in trials:
             found[image] = max(found.get(image, 1), len(sources))
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +17,6 @@ from stillme.ledger import Run
 
 SIDE, QUALITY, EFFORT = 192, 70, 0
 SIGN = "made.txt"
-
-_Made = Iterator[tuple[str, bool]]  # a picture, and whether it has a thumbnail now
 
 
 @dataclass(frozen=True)
@@ -35,26 +33,16 @@ class Thumbs:
 
     def make(self, run: Run, wanted: Mapping[str, int]) -> frozenset[str]:
         """Picture -> how many people it shows. Gives back those that have a thumbnail now."""
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            made = self._ready(wanted)._made(run, wanted, pool.map)
-            return frozenset(name for name, there in made if there)
-
-    def one_by_one(self, run: Run, wanted: Mapping[str, int]) -> _Made:
-        """The same, in this thread, as far as somebody takes them."""
-        return self._ready(wanted)._made(run, wanted, map)
-
-    def _made(self, run: Run, wanted: Mapping[str, int], mapped: Callable[..., Iterator[bool]]) -> _Made:
-        if self.veil.leaves_out:
-            return iter(())
-        return zip(wanted, mapped(lambda one: self._one(run, *one), wanted.items()), strict=True)
-
-    def _ready(self, wanted: Mapping[str, int]) -> Thumbs:
-        """With its folders, and without an old one that will not do."""
         self._settle()
-        if not self.veil.leaves_out:
-            for prefix in {name[:2] for name in wanted}:
-                (self.folder / prefix).mkdir(parents=True, exist_ok=True)
-        return replace(self, old=None) if self.old and not self._is_mine(self.old) else self
+        if self.veil.leaves_out:
+            return frozenset()
+        if self.old and not self._is_mine(self.old):
+            return replace(self, old=None).make(run, wanted)
+        for prefix in {name[:2] for name in wanted}:
+            (self.folder / prefix).mkdir(parents=True, exist_ok=True)
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            made = pool.map(lambda one: self._one(run, *one), wanted.items())
+            return frozenset(name for name, there in zip(wanted, made, strict=True) if there)
 
     def path(self, sha256: str) -> Path:
         return self.folder / sha256[:2] / f"{sha256[:NAME]}.webp"

@@ -18,8 +18,7 @@ from stillme.errors import InputError, disk
 from stillme.ledger import Run
 from stillme.ledger.state import mark_of, shows
 from stillme.publish import replace_file
-from stillme.report.blocks import Section
-from stillme.report.build import Context, render, sections
+from stillme.report.build import render, sections
 from stillme.reporting import about
 from stillme.reporting.aside import Drawing
 from stillme.reporting.computing import compute
@@ -28,9 +27,9 @@ from stillme.reporting.parts import MAKERS, Making
 
 __all__ = ["FOLDER", "MAKERS", "PARTS", "is_current", "write"]
 FOLDER = "report"
-HTML, BROWSE = "html", "browse"
+HTML = "html"
 PARTS = (HTML, *MAKERS)
-PICTURED = (HTML, BROWSE, "pictures")  # parts that show faces
+PICTURED = (HTML, "browse", "pictures")  # parts that show faces
 
 Say = Callable[[str], None]
 
@@ -61,23 +60,15 @@ def write(
     wanted = chosen(only)
     if before not in (None, faces):  # whoever asks to hide faces must not find them in a part that was kept
         wanted = tuple(name for name in PARTS if name in wanted or name in PICTURED)
-    folder, limits = path.parent / FOLDER, browsing.Limits.of(browse_most)
-    with _begun(run, design, folder, faces, limits, wanted) as (aside, small):
-        computed = compute(run, design, path.parent, say)
-        examples = browsing.veiled(computed.context.examples, faces)
-        said = computed.context.made_with if made_with is None else made_with
-        shown = replace(computed, context=replace(computed.context, examples=examples, made_with=said))
-        made = sections(shown.findings, shown.context, shown.further, shown.tables)
-        drawings = list[Drawing]()
-        with _ended(drawings):
-            if aside is not None:
-                making = Making(run, design, shown, tuple(made), faces, say, limits, small, drawings)
-                _fill(making, folder, aside, wanted)
-            html = ""
-            if HTML in wanted:  # while figures are being drawn
-                say("Report: the page")
-                html = _page(made, shown.context, design, aside or folder)
-    if HTML in wanted:
+    computed = compute(run, design, path.parent, say)
+    examples = browsing.veiled(computed.context.examples, faces)
+    said = computed.context.made_with if made_with is None else made_with
+    shown = replace(computed, context=replace(computed.context, examples=examples, made_with=said))
+    made = sections(shown.findings, shown.context, shown.further, shown.tables)
+    making = Making(run, design, shown, tuple(made), faces, say, browse_most)
+    with _written(making, path.parent / FOLDER, wanted) as parts:
+        html = _page(making, parts) if HTML in wanted else ""
+    if html:
         with disk(path):
             replace_file(path, f"{html}\n{mark_of(run)}\n".encode())
     return path
@@ -91,37 +82,30 @@ def chosen(only: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _begun(
-    run: Run, design: Design, folder: Path, faces: str, limits: browsing.Limits, wanted: Sequence[str]
-) -> Iterator[tuple[Path | None, browsing.Ahead | None]]:
-    """Where to write the folder's parts, and the small pictures that are being made there; None of what is not
-    wanted."""
+def _written(making: Making, folder: Path, wanted: Sequence[str]) -> Iterator[Path]:
+    """The parts of the folder, where they are while figures are still being drawn; in their place afterwards."""
     if not any(name in wanted for name in MAKERS):
-        yield None, None
+        yield folder
         return
-    with disk(folder), swapped(folder) as aside:
-        if BROWSE not in wanted:
-            yield aside, None
-            return
-        with browsing.ahead(run, design, aside / BROWSE, faces, limits, folder / BROWSE) as small:
-            yield aside, small
-
-
-def _fill(making: Making, folder: Path, aside: Path, wanted: Sequence[str]) -> None:
     counts = dict(about.counts(folder))
-    for name, make in MAKERS.items():
-        if name not in wanted:
-            kept(folder, aside, name)
-            continue
-        counts[name] = make(making, aside / name, folder / name)
-        making.say(f"Report: {name}, {counts[name]:,} files")
-    about.write(aside, making.run, making.faces, counts)
+    with disk(folder), swapped(folder) as aside, _ended(making.drawings):
+        for name, make in MAKERS.items():
+            if name not in wanted:
+                kept(folder, aside, name)
+                continue
+            counts[name] = make(making, aside / name, folder / name)
+            making.say(f"Report: {name}, {counts[name]:,} files")
+        about.write(aside, making.run, making.faces, counts)
+        yield aside
 
 
-def _page(made: Sequence[Section], context: Context, design: Design, folder: Path) -> str:
+def _page(making: Making, parts: Path) -> str:
     """Its numbers lead to the edits behind them where those can be browsed."""
-    html = render(made, context)
-    return browsing.linked(html, design, FOLDER) if (folder / BROWSE / "index.html").is_file() else html
+    making.say("Report: the page")
+    html = render(making.sections, making.computed.context)
+    if not (parts / "browse" / "index.html").is_file():
+        return html
+    return browsing.linked(html, making.design, FOLDER)
 
 
 @contextmanager

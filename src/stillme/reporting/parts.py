@@ -32,8 +32,7 @@ class Making:
     sections: tuple[Section, ...]
     faces: str
     say: Callable[[str], None]
-    limits: browsing.Limits  # of `browse`
-    small: browsing.Ahead | None = None  # pictures of `browse` that are being made already
+    browse_most: int | None = None  # edits whose pictures and raw exchanges `browse` keeps
     drawings: list[Drawing] = field(default_factory=list)  # figures that are not there yet
 
     @cached_property
@@ -68,10 +67,7 @@ def figures(making: Making, folder: Path, old: Path) -> int:
 
 def browse(making: Making, folder: Path, old: Path) -> int:
     """Every edit beside its source, and each number's edits."""
-    state = making.state
-    if making.small is not None:
-        making.small.stop()
-    browsing.browse(state, folder, making.faces, making.limits, old)
+    browsing.browse(making.state, folder, making.faces, browsing.Limits.of(making.browse_most), old)
     return _counted(folder)
 
 

@@ -115,12 +115,13 @@ def test_what_the_machine_lacks_reaches_the_user_as_a_sentence() -> None:
     apart.close()
 
 
-def test_a_script_without_its_guard_is_told_so_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1, 1_000_000], ids=["small", "more than a pipe holds"])
+def test_a_script_without_its_guard_is_told_so_at_once(tmp_path: Path, size: int) -> None:
     """Each child would read the script again and end; nothing is tried a second time."""
     script = tmp_path / "script.py"
     script.write_text(
         "from tests.engine.test_apart import Odd, ask; from stillme.engine.apart import Apart\n"
-        "print(ask(Apart({'odd': Odd})))\n"
+        f"print(ask(Apart({{'odd': Odd, 'x' * {size}: Odd}})))\n"
     )
     root = Path(__file__).parents[2]
     told = subprocess.run(

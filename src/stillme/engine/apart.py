@@ -98,14 +98,17 @@ class _Child:
     def __init__(self, makes: Makes) -> None:
         context = multiprocessing.get_context("spawn")
         self._line, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, dict(makes)), daemon=True)
+        self._process = context.Process(target=serve, args=(theirs,), daemon=True)
         self._process.start()
         theirs.close()
-        self._ready = False
+        self._makes, self._ready = dict(makes), False
 
     def _wait_until_ready(self) -> None:
-        """A child that cannot even start would not start for the next question either."""
+        """A child that cannot even start would not start for the next question either. What it makes goes to it by
+        our own line: Python's hangs for ever where a child ends before it has read more than a pipe holds."""
         try:
+            self._line.recv()
+            self._line.send(self._makes)
             self._line.recv()
         except (EOFError, OSError):
             raise SurroundingsError(
@@ -170,11 +173,15 @@ def _spoken(say: Callable[[], Any]) -> Any:
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def serve(line: Connection, makes: Makes) -> None:
+def serve(line: Connection) -> None:
     """What a child does: answers until the line closes. Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    line.send("started")
+    try:
+        made = Made(line.recv())
+    except EOFError:
+        return
     line.send("ready")
-    made = Made(makes)
     while True:
         try:
             name, verb, request = line.recv()

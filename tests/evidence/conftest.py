@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from stillme.evidence import bundle, manifest, packing
 COMPUTED = ("what there is", "how often")  # the parts of the analysis that are computed here
 
 
-@pytest.fixture(scope="session", autouse=True)
-def quick() -> Iterator[None]:
+@contextmanager
+def quickly() -> Iterator[None]:
     """Without most of the analysis and the figures' files: what takes longest changes nothing in how this works."""
     with pytest.MonkeyPatch.context() as patch:
         kept = tuple(part for part in whole.PARTS if part[0] in COMPUTED)
@@ -30,10 +30,18 @@ def quick() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    """Test by test: other tests of the same process analyse everything."""
+    with quickly():
+        yield
+
+
 @pytest.fixture(scope="session")
 def packed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundle; tests only read it."""
-    return bundle(finished / "run", tmp_path_factory.mktemp("bundle") / "evidence.zip").path
+    with quickly():
+        return bundle(finished / "run", tmp_path_factory.mktemp("bundle") / "evidence.zip").path
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from stillme.evidence import Verified, bundle, checking, ledger, manifest, verif
 from stillme.ledger import backup
 from stillme.progress import Progress
 from tests.conftest import Write
-from tests.evidence.conftest import change, query, repacked, reseal, rewrite
+from tests.evidence.conftest import change, query, quickly, repacked, reseal, rewrite
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +34,7 @@ def anew(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Verifi
         derive(run, design, found, then, folder, say)
         shutil.copytree(folder, kept)
 
-    with pytest.MonkeyPatch.context() as patch:
+    with quickly(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(checking, "_derive", keep)
         return verify(packed), kept
 

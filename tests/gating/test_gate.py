@@ -143,6 +143,21 @@ def test_the_worst_group_is_worse_than_the_reference_in_what_is_wanted_too(
         assert figure.low <= apart <= figure.high
 
 
+@pytest.mark.parametrize("score", [1, 5])
+def test_what_happens_to_nobody_or_to_everybody_is_bounded_against_the_reference_too(
+    planted_scores: Path, tmp_path: Path, score: int
+) -> None:
+    own = pl.when(pl.col("axis") == "race_drift").then(score).otherwise("score").alias("score")
+    pl.read_parquet(planted_scores).with_columns(own).write_parquet(tmp_path / "scores.parquet")
+    asked = {"kind": "disparity", "outcome": "race_changed", "at_most": 0.5}
+    rules = [asked, {**asked, "of": "reference"}]
+    gated = gating.gate(tmp_path / "scores.parquet", policy(tmp_path / "policy.yaml", *rules))
+    spread, reference = of(gated, editor="e1", kind="disparity")
+    assert (spread.verdict, reference.verdict) == ("pass", "pass")
+    assert spread.figure.high == reference.figure.high and 0.1 < (spread.figure.high or 0) < 0.5
+    assert ("everybody" if score == 5 else "nobody") in spread.said
+
+
 def table(audit: Audit, id: str) -> list[dict[str, Any]]:
     frame = computed(audit)(id)
     assert frame is not None

@@ -67,7 +67,7 @@ def _gap(rule: OfGroups, evidence: Evidence, reason: str, what: str, most: float
 def _lying_apart(row: Row, what: str, dimension: str, most: float, evidence: Evidence) -> Figure:
     """Max − min behind its gate."""
     ends, why = Ends(row["low"], row["high"]), row["reason"] or ""
-    if row["highest"] == 0 and row["low"] is None:
+    if _is_certain(row["highest"], row["lowest"]) and row["low"] is None:
         ends = _never(row["editor"], dimension, evidence)
         why = "" if ends.high is not None else why
     return Figure(
@@ -95,8 +95,14 @@ def _nothing_missing(found: Figure, row: Row) -> Figure:
     return replace(found, low=0.0, high=0.0, is_counted=True, why="", more="No score is missing.")
 
 
+def _is_certain(one: float | None, other: float | None) -> bool:
+    """Whether it happened to nobody of either group, or to everybody."""
+    return one == other and one in (0.0, 1.0)
+
+
 def _never(editor: str, dimension: str, evidence: Evidence) -> Ends:
-    """What nobody met with has no spread to draw from; its bound in the smallest group is the difference's too."""
+    """What nobody or everybody met with has no spread to draw from; its bound in the smallest group is the
+    difference's too."""
     rows = rows_of(evidence, f"outcomes_by_{dimension}", editor=editor)
     fewest = min((int(row["persons"]) for row in rows if row["persons"]), default=0)
     high = share_ends(0.0, fewest, 1.0, fewest).high
@@ -104,8 +110,8 @@ def _never(editor: str, dimension: str, evidence: Evidence) -> Ends:
 
 
 def _extremes(row: Row, labels: Mapping[str, str]) -> str:
-    if row["highest"] == 0:
-        return "It happened to nobody."
+    if _is_certain(row["highest"], row["lowest"]):
+        return "It happened to everybody." if row["highest"] else "It happened to nobody."
     if not row["disparity"]:
         return ""
     chance = "" if row["expected"] is None else f", {points(row['expected'])} expected by chance"
@@ -123,8 +129,16 @@ def _against_reference(
     reference, labels = protocol.groups.reference_group[dimension], protocol.groups.labels(dimension)
     sign = -1.0 if is_wanted(protocol, protocol.rubrics.outcomes[rule.outcome]) else 1.0
     rows = rows_of(evidence, f"pairs_by_{dimension}", editor=editor, outcome=rule.outcome)
+    each = rows_of(evidence, f"outcomes_by_{dimension}", editor=editor, outcome=rule.outcome)
+    rates = {row[dimension]: row["rate"] for row in each}
     pairs = [_from_reference(row, reference, sign) for row in rows if reference in (row["group"], row["other"])]
-    asked = [one for one in pairs if rule.group is None or one[0] in rule.group]
+    within = _never(editor, dimension, evidence).high
+    certain = Ends(None if within is None else -within, within)
+    asked = [
+        (name, difference, certain if _is_certain(rates.get(name), rates.get(reference)) else ends)
+        for name, difference, ends in pairs
+        if rule.group is None or name in rule.group
+    ]
     known = {group: difference for group, difference, _ in asked if difference is not None}
     if not known:
         return
@@ -132,7 +146,6 @@ def _against_reference(
     every = [ends for _, _, ends in asked]
     ends = highest(every, every)
     beyond = [name for name, _, own in asked if name != group and is_beyond(own, rule.at_most, 1.0)]
-    each = rows_of(evidence, f"outcomes_by_{dimension}", editor=editor, outcome=rule.outcome)
     both = [row for row in each if row[dimension] in (group, reference)]
     few = any(row["persons"] < FEWEST_FOR_INTERVAL for row in each)
     yield Figure(

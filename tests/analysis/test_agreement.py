@@ -70,6 +70,13 @@ def test_two_judges_are_one_row_an_axis_over_the_edits_that_both_scored() -> Non
         1,
     )
     assert found["difference"] == pytest.approx(-1 / 3)
+    assert found["missing"] == 1 and "persons" not in found
+
+
+def test_persons_of_the_pairs_are_counted_where_they_are_named() -> None:
+    whose = pl.DataFrame({"trial": ["t0", "t1", "t2", "t3"], "person": ["a", "a", "b", "c"]})
+    found = agreement(scored((1, 2, 5, None), (1, 3, 3, 4)).join(whose, on="trial")).row(0, named=True)
+    assert (found["pairs"], found["missing"], found["persons"]) == (3, 1, 2)
 
 
 def test_of_three_judges_every_pair_is_compared_once() -> None:

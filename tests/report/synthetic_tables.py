@@ -72,7 +72,8 @@ def small() -> Whole:
 def whole(preset: str = "default", rated: int = 0, about: Context | None = None, **how: Any) -> Whole:
     """`rated`: how many outputs people rated; `how`: of `synthetic_audit.frames`."""
     protocol, made = builtin(), frames(**how)
-    judged = made.judged.drop("neutral")
+    whose = made.trials.select("trial", "person")
+    judged = made.judged.drop("neutral").join(whose, on="trial", how="left", maintain_order="left")
     findings = analyse(made.scores, judged, made.trials, protocol, preset)
     return Whole(findings, _context(about or context(preset), made), tables(made, preset, rated))
 

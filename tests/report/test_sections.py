@@ -37,6 +37,7 @@ COUNTED = (
     "bounds",
     "sensitivity",
     "alike",
+    "components",
 )
 UNCOUNTED = ("mean-race",)  # each of its rows prints its persons; what is missing stands in the table above it
 
@@ -121,6 +122,17 @@ def test_every_table_prints_persons_and_what_is_missing(sections: dict[str, Sect
     for table in tables(sections[id]).values():
         printed = " ".join([*(one.label for one in table.columns), *table.notes]).casefold()
         assert table.id in UNCOUNTED or ("persons" in printed and "missing" in printed), table.id
+
+
+def test_how_judges_agree_and_how_edits_ended_is_counted_too(sections: dict[str, Section]) -> None:
+    agreed, ended = tables(sections["judges"])["agreement"], tables(sections["missing"])["statuses"]
+    assert column(agreed, "Persons") == ["36"] * len(agreed.rows) and len(agreed.rows) > 1
+    asked = {
+        int(pairs) + int(none)
+        for pairs, none in zip(column(agreed, "Pairs"), column(agreed, "Missing"), strict=True)
+    }
+    assert asked == {36 * 3 * 2, 36 * 2}, "persons, prompts, editors, or one prompt: scored by both, or missing"
+    assert set(column(ended, "Persons")) == {"12"}, "36 persons of three groups"
 
 
 def test_the_page_is_whole(html: str) -> None:

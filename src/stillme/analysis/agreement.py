@@ -24,8 +24,18 @@ def agreement(scores: pl.DataFrame) -> pl.DataFrame:
     """Per pair of judges and axis, over the edits that both scored: exact, within one point, beyond chance.
 
     `scores` has trial, axis, judge, rank (0 = primary) and score. The difference is second minus first judge.
+    `missing`: what was asked of both and one did not score; `persons`: of the pairs, where `scores` names them.
     """
-    return judge_pairs(scores).group_by(*PAIR, "axis", maintain_order=True).agg(_AGREED)
+    named = [name for name in ("person",) if name in scores.columns]
+    found = judge_pairs(scores, *named).group_by(*PAIR, "axis", maintain_order=True)
+    agreed = found.agg(*_AGREED, *(pl.col(name).n_unique().cast(pl.Int64).alias("persons") for name in named))
+    asked = scores.group_by("judge", "axis").agg(pl.len().cast(pl.Int64))
+    first, second = (asked.rename({"judge": side, "len": f"of_{side}"}) for side in PAIR)
+    both = agreed.join(first, on=[PAIR[0], "axis"], how="left", maintain_order="left").join(
+        second, on=[PAIR[1], "axis"], how="left", maintain_order="left"
+    )
+    fewest = pl.min_horizontal(f"of_{side}" for side in PAIR)
+    return both.with_columns(missing=fewest - pl.col("pairs")).drop(f"of_{side}" for side in PAIR)
 
 
 PAIR = ("first_judge", "second_judge")

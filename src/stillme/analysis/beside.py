@@ -22,7 +22,7 @@ def beside(instrument: pl.DataFrame, ensemble: pl.DataFrame) -> pl.DataFrame:
         frame.select(*keep, rank=pl.lit(rank), judge=pl.lit(side))
         for rank, (side, frame) in enumerate(sides.items())
     ]
-    return agreement(pl.concat(ranked)).drop("first_judge", "second_judge", "flagged", "kappa")
+    return agreement(pl.concat(ranked)).drop("first_judge", "second_judge", "flagged", "kappa", "missing")
 
 
 def crossed(known: pl.DataFrame, ensemble: pl.DataFrame, protocol: Protocol, axis: str) -> pl.DataFrame:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import polars as pl
 import pytest
 
-from stillme.report import plots
-from stillme.report.plots.palette import AMOUNTS, BAND, INK, over
-from stillme.report.plots.sheet import SMALL, width
+from stillme.analysis.disparity import disparities
+from stillme.report import illustrated, plots
+from stillme.report.plots.palette import AMOUNTS, BAND, INK, LINE, over
+from stillme.report.plots.sheet import SMALL, Style, Words, width
 from tests.report.plots.frames import KINDS, SENTENCES, draw, frames
-from tests.report.synthetic_audit import EDITORS, context
+from tests.report.synthetic_audit import EDITORS, context, people
 
 every_kind = pytest.mark.parametrize("kind", list(KINDS))
 VALUES = (
@@ -36,6 +38,13 @@ MEANS = ("first_mean", "second_mean", "difference")
 
 def texts(svg: str) -> list[str]:
     return [(element.text or "").replace("\xa0", " ") for element in ElementTree.fromstring(svg).iter("text")]
+
+
+def reach(words: Words) -> tuple[float, float]:
+    """Where a line of words begins and ends."""
+    wide = width(words.text, words.size)
+    left = words.x - {"start": 0.0, "middle": 0.5, "end": 1.0}[words.anchor] * wide
+    return left, left + wide
 
 
 def emptied(frame: pl.DataFrame) -> pl.DataFrame:
@@ -134,11 +143,13 @@ def test_a_forest_prints_its_numbers_and_names_the_lowest_and_the_highest() -> N
 
 def test_fewer_than_eight_persons_have_no_interval_and_it_is_said() -> None:
     def few(frame: pl.DataFrame) -> pl.DataFrame:
-        return frame.with_columns(low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64), persons=pl.lit(3))
+        gone = dict.fromkeys(("low", "high"), pl.lit(None, pl.Float64))
+        return frame.with_columns(**gone, persons=pl.lit(3), reason=pl.lit("3 persons in a group"))
 
     for kind in ("forest", "ladder", "bars", "refusal_bars"):
         drawn = draw(kind, few)
-        assert "fewer than 8 persons: no interval" in drawn.note
+        said = "9 lines (3 persons in a group)" if kind == "ladder" else "fewer than 8 persons: no interval"
+        assert said in drawn.note
         naive = [shape for (_, style), shape in drawn.sheet.shapes.items() if style.width == 4.5]
         assert all(len(shape.steps) == 2 for shape in naive)  # the legend's own
         assert not [style for _, style in drawn.sheet.shapes if style.width == 0.9]
@@ -150,6 +161,19 @@ def test_a_ladder_shows_what_chance_does_beside_what_is_left() -> None:
     said = texts(drawn.svg)
     assert {f"{row[name] * 100:.1f}" for name in ("expected", "disparity", "corrected")} <= set(said)
     assert "Skin lightened" in said and "expected by chance where groups are alike" in said
+
+
+def test_groups_that_are_all_alike_are_a_disparity_of_zero_and_not_a_missing_one() -> None:
+    protocol = context().protocol
+    marked = pl.DataFrame(
+        [{"trial": person.id, "editor": "even", "outcome": "race_changed", "person": person.id, **person.labels}
+         for person in people(protocol)]
+    ).with_columns(requested=False, hit=False)  # fmt: skip
+    found = disparities(marked, protocol, "race", 1)
+    drawn = plots.ladder("f", "Ladder", found, context(editors=EDITORS[:1]), ["race_changed"])
+    assert "0.0" in texts(drawn.svg) and not any("nothing to compare" in text for text in texts(drawn.svg))
+    assert "Without an interval: 1 line (no difference between any two persons)." in drawn.note
+    assert "fewer than 8" not in drawn.note
 
 
 def test_cells_that_stand_out_are_marked_and_counted() -> None:
@@ -210,6 +234,75 @@ def test_a_case_that_lacks_an_arm_is_in_no_slope() -> None:
     drawn = draw("slopes")
     assert any("Latino/Hispanic: no case has both arms" in text for text in texts(drawn.svg))
     assert "−1.25 (Indian)" in drawn.alternative
+
+
+@pytest.mark.parametrize("count", [7, 16])
+@pytest.mark.parametrize("end", [1.1, 3.4])
+def test_groups_that_end_alike_keep_their_labels_in_their_panel(count: int, end: float) -> None:
+    one = frames().changes.filter(group="white")
+    groups = [one.with_columns(group=pl.lit(f"g{n}"), first_mean=1.2 + n / 7, second_mean=end + n / 400)
+              for n in range(count)]  # fmt: skip
+    drawn = draw("slopes", lambda _: pl.concat(groups))
+    for sheet in (drawn.sheet, drawn.narrow):
+        steps = next(shape.steps for shape in sheet.shapes.values() if shape.style == Style(stroke=LINE))
+        panels = {(top, bottom) for (_, _, top), (_, _, bottom) in zip(steps[::2], steps[1::2], strict=True)}
+        assert len(panels) == (2 if sheet is drawn.narrow else 1)
+        told = [words for words in sheet.texts if " g" in words.text]
+        for top, bottom in panels:
+            own = sorted(words.y for words in told if top + words.size <= words.y <= bottom)
+            assert len(own) == len(told) / len(panels), "every label, from its upper edge"
+        for x in {words.x for words in told}:
+            own = sorted(words.y for words in told if words.x == x)
+            assert min(below - above for above, below in pairwise(own)) > SMALL
+
+
+def test_long_names_of_arms_stand_side_by_side_in_the_sheet() -> None:
+    arms = {"baseline": "without_anything", "feature": "with_all_of_them"}
+    third = frames().changes.filter(axis="race_drift").with_columns(axis=pl.lit("skin_tone"))
+    frame = pl.concat([frames().changes, third]).with_columns(pl.col("arm", "against").replace(arms))
+    drawn = plots.slopes("f", "Slopes", frame, context(), "race", arms["feature"], arms["baseline"])
+    for sheet in (drawn.sheet, drawn.narrow):
+        heads = [words for words in sheet.texts if words.text[:8] in ("without_", "with_all")]
+        assert len(heads) == 6
+        spans = [reach(words) for words in heads]
+        assert all(left >= 0 and right <= sheet.width for left, right in spans)
+        assert all(first[1] < second[0] for first, second in zip(spans[::2], spans[1::2], strict=True))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_slopes_of_two_feature_arms_have_names_of_their_own(several: bool) -> None:
+    ready, changes = context(), frames().changes
+    again = next(arm for arm in ready.protocol.manifest.arms if arm.lead == "features")
+    arms = (*ready.protocol.manifest.arms, again.model_copy(update={"id": "shorter"}))
+    manifest = ready.protocol.manifest.model_copy(update={"arms": arms})
+    if several:
+        changes = pl.concat([changes, changes.with_columns(arm=pl.lit("shorter"))])
+    made = illustrated._arms(
+        {"mitigation_by_group": changes}, replace(ready, protocol=replace(ready.protocol, manifest=manifest))
+    )
+    names = {
+        False: ["drawn-slopes-baseline"],
+        True: [f"drawn-slopes-{arm}-baseline" for arm in ("feature", "shorter")],
+    }
+    assert [block.id for block in made if isinstance(block, plots.Drawn)] == names[several]
+
+
+def test_levels_that_differ_from_axis_to_axis_are_a_range() -> None:
+    asked = pl.when((pl.col("factor") == "prompt") & (pl.col("axis") == "race_drift")).then(19)
+    drawn = draw("components", lambda frame: frame.with_columns(levels=asked.otherwise("levels")))
+    assert drawn.note == "Levels: person 84, person under one editor 252, prompt 19 to 20, edit 5,040."
+
+
+def test_a_line_of_raters_names_the_persons_whom_they_rated() -> None:
+    drawn = draw("corrected", lambda frame: frame.with_columns(persons=pl.lit(12), labelled_persons=pl.lit(5)))
+    column = max(words.x for words in drawn.sheet.texts)
+    told = {words.y: words.text for words in drawn.sheet.texts if words.x == column and words.text.isdigit()}
+    lines = [(words.text, told[words.y]) for words in drawn.sheet.texts if words.y in told]
+    assert {said for said in lines if said[0] in ("judges", "raters", "corrected")} == {
+        ("judges", "12"),
+        ("raters", "5"),
+        ("corrected", "5"),
+    }
 
 
 @pytest.mark.parametrize(

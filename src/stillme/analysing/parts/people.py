@@ -8,7 +8,19 @@ from functools import partial
 import polars as pl
 
 from stillme.analysing.audit import Audit
-from stillme.analysing.tables import Tabled, apart, around, number, plain, plain_tables, share, whole, within, word
+from stillme.analysing.tables import (
+    Tabled,
+    apart,
+    around,
+    number,
+    plain,
+    plain_tables,
+    share,
+    whole,
+    wide,
+    within,
+    word,
+)
 from stillme.analysis.agreement import PAIR, agreement, judge_pairs
 from stillme.analysis.humans import alignment, functioning, human_findings, majority
 from stillme.analysis.icc import of_ratings
@@ -43,6 +55,7 @@ def _judges(audit: Audit, judged: pl.DataFrame) -> Iterator[Tabled]:
         share("within_one", "within a point"),
         number("difference", "mean difference"),
         number("kappa", "weighted κ"),
+        *wide(whole("missing"), whole("persons")),
     )
     yield Tabled("judge_agreement", JUDGES, "How far judges agree", frame, shown)
     if not audit.has_reference or not frame.height:

@@ -14,6 +14,7 @@ from stillme.report.numbers import decimal, known, percent, plural
 from stillme.report.tables import Cell, Column, Table, absent, probability, table, tally, value, words
 
 _UNTESTED = "not tested: the model says why below"
+_MISSING = "A missing score is in no model; how many are missing is counted in the table of outcomes."
 
 
 def build(tables: Tables, context: Context) -> Section:
@@ -52,6 +53,7 @@ def _components(frame: pl.DataFrame, fits: pl.DataFrame, context: Context) -> Ta
     notes = (
         "Shares of the variance on the scale of the model (logits), standard deviation and number of levels "
         "beneath.",
+        _MISSING,
     )
     return table("components-table", "Variance components", rows, columns, frame, notes=notes)
 
@@ -80,7 +82,7 @@ def _tests(frame: pl.DataFrame, fits: pl.DataFrame, context: Context) -> Table:
         tally("Persons", "persons"),
     ]
     rows = ordered(own, axis=list(context.protocol.axes))
-    notes = ("Not corrected for each other, and no claim of this report rests on them.",)
+    notes = ("Not corrected for each other, and no claim of this report rests on them.", _MISSING)
     return table(
         "model-tests", "Likelihood-ratio tests of the ordinal model", rows, columns, own, notes=notes, dense=True
     )
@@ -98,6 +100,5 @@ def _fits(frame: pl.DataFrame, context: Context) -> Table:
             "What to know of it", lambda row: Cell(row["why"]) if row["why"] else absent("nothing"), numeric=False
         ),
     ]
-    return table(
-        "model-fits", "Ordinal mixed models", ordered(frame, axis=list(context.protocol.axes)), columns, frame
-    )
+    rows = ordered(frame, axis=list(context.protocol.axes))
+    return table("model-fits", "Ordinal mixed models", rows, columns, frame, notes=(_MISSING,))

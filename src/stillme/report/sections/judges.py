@@ -162,9 +162,12 @@ def _agreement(findings: Findings, context: Context) -> Table:
         share(apart, "flagged", "pairs") if several else leads(share(apart, "flagged", "pairs"), _apart),
         value("κ", "kappa", _ONE_SCORE, note="quadratic"),
         value("Mean difference", "difference", _NO_PAIR),
+        tally("Missing", "missing"),
+        tally("Persons", "persons"),
     ]
     notes = (
-        f"Difference: second minus first judge, in points of the scale. {apart}: more than one point apart.",
+        f"Difference: second minus first judge, in points of the scale. {apart}: more than one point apart. "
+        "Missing: asked of both, and not scored by both.",
         _KAPPA,
     )
     title = "Agreement of every two judges by axis" if several else "Agreement of two judges by axis"

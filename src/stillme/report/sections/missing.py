@@ -13,6 +13,8 @@ from stillme.report.context import Context
 from stillme.report.lookup import Row, basis, by_key, editor_names
 from stillme.report.tables import JUDGED, NO_SCORE, Column, Table, leads, samples, share, table, tally, words
 
+_NOBODY = "nobody of this group was asked for"
+
 
 def build(findings: Findings, context: Context, rated: bool = False) -> Section:
     """`rated`: whether people's ratings are part of the report."""
@@ -49,6 +51,7 @@ def _table(findings: Findings, context: Context) -> Table:
             share("One judge only", "single", "judged"),
             lambda row: _behind(row, by, outcome=basis(context), happened=JUDGED, single="yes"),
         ),
+        tally("Persons", "persons", _NOBODY),
     ]
     return table("statuses", f"How edits ended, by perceived {by}", rows, columns, findings.statuses, dense=True)
 
@@ -69,7 +72,7 @@ def _row(
 ) -> Row:
     edits = sum(ended[key].values())
     lost = edits - ended[key].get(Status.OK.label, 0)
-    counts = {"asked": 0, "missing": 0, "judged": 0, "single": 0} | scored.get(key, {})
+    counts = {"asked": 0, "missing": 0, "judged": 0, "single": 0, "persons": None} | scored.get(key, {})
     return {**counts, **ended[key], "editor": key[0], by: key[1], "edits": edits, "lost": lost}
 
 

@@ -10,7 +10,9 @@ import importlib
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -145,9 +147,14 @@ def test_every_command_on_a_page_is_a_command() -> None:
             assert said in known, f"{names(page)}: stillme {said}"
 
 
+@cache
+def whole_command() -> Any:
+    return typer.main.get_command(app)
+
+
 def options_of(words: list[str]) -> set[str]:
     """The options of the command that a line names, and of the groups that it is in."""
-    one, found = typer.main.get_command(app), set[str]()
+    one, found = whole_command(), set[str]()
     for word in [*words, ""]:
         found |= {name for param in one.params for name in (*param.opts, *param.secondary_opts)}
         inner = getattr(one, "commands", {}).get(word)

@@ -184,6 +184,17 @@ def test_a_link_of_the_report_leads_to_its_edits(wall: Path, desk: Desk, go: Go)
     assert page.locator(".card").first.inner_text().count("Race change") == 1
 
 
+@pytest.mark.parametrize("rounding", ["its own", "anyhow"])
+def test_the_audits_own_rounding_stays_when_a_link_names_it(wall: Path, desk: Desk, go: Go, rounding: str) -> None:
+    own = desk.state().rounding
+    assert own != next(iter(desk.state().axes)), "not what a browser chooses by itself"
+    page = go(wall, f"rounding={own if rounding == 'its own' else rounding}&outcome=skin_lightened")
+    assert page.locator("#rounding").input_value() == ""
+    page.get_by_role("checkbox", name="even").check()
+    shows(page, f"{len(ours(desk, 'outcome=skin_lightened&editor=even'))} edit")
+    assert page.evaluate("location.hash") == "#editor=even&outcome=skin_lightened"
+
+
 def test_filters_change_what_is_shown_and_the_address(wall: Path, desk: Desk, go: Go) -> None:
     page = go(wall)
     shows(page, "240 edits of 24 persons")
@@ -341,6 +352,7 @@ def tiled(content: dict[str, Any], times: int) -> dict[str, Any]:
     return {
         **content,
         "total": total,
+        "originals": "",  # no run lies beside it
         "trials": {name: repeated(one, times) for name, one in content["trials"].items()},
         "places": {name: repeated(one, times) for name, one in content["places"].items()},
         "keys": "".join(hashlib.sha256(str(number).encode()).hexdigest() for number in range(total)),
@@ -358,7 +370,9 @@ def test_a_large_run_is_quick_and_has_few_elements(
 ) -> None:
     folder = tmp_path / "large"
     shutil.copytree(wall, folder)
-    Scripts(folder / "browse" / "data").write("index.js", "stillme.index", tiled(data(wall, "index.js"), times))
+    scripts = Scripts(folder / "browse" / "data")
+    scripts.write("index.js", "stillme.index", tiled(data(wall, "index.js"), times))
+    scripts.write("records/100.js", "stillme.loaded", "records/100.js", data(wall, "records/0.js"))
     began = time.perf_counter()
     page = go(folder)
     page.locator(".card").first.wait_for()
@@ -378,4 +392,10 @@ def test_a_large_run_is_quick_and_has_few_elements(
     assert took < 5000
     if times == 420:
         page.get_by_role("link", name="Next page").click()
+        assert "page 2 of 11" in page.inner_text("#pages")
+        page.evaluate("scrollTo(0, 0)")
+        page.locator("[data-place='3']").click()
+        page.get_by_text("10,004 of 100,800").wait_for()
+        page.keyboard.press("Escape")
+        page.locator("[data-place='3']:focus").wait_for()
         assert "page 2 of 11" in page.inner_text("#pages")

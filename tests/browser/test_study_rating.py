@@ -206,6 +206,20 @@ def test_keys_move_choose_and_can_be_turned_off(pair: Desk, open_context: Open) 
     assert ("comment" in {field for _, field in desk.answers("kim")}) and len(desk.answers("kim")) == 4
 
 
+def test_a_key_that_is_held_answers_once(each: Desk, open_context: Open) -> None:
+    page = sit(open_context(), each, "hal")
+    for _ in range(5):
+        page.keyboard.down("3")
+    page.keyboard.up("3")
+    expect(page.locator("fieldset.card input:checked")).to_have_count(1)
+    for _ in range(2):
+        page.keyboard.down("ArrowDown")
+    page.keyboard.up("ArrowDown")
+    page.keyboard.press("4")
+    expect(page.locator("fieldset.card").nth(3).locator("input").nth(3)).to_be_checked()
+    expect(page.locator("fieldset.card input:checked")).to_have_count(2)
+
+
 def test_pictures_zoom_together_and_guidelines_are_one_key_away(each: Desk, open_context: Open, axe: str) -> None:
     desk = each
     page = sit(open_context(viewport=SCREEN), desk, "lee")

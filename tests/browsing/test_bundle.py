@@ -13,6 +13,7 @@ import pytest
 
 from stillme.browsing import Limits, browse, linked, pictures, read
 from stillme.browsing.coding import ALPHABET, column, packed
+from stillme.browsing.gallery import LEFT_OUT
 from stillme.browsing.scripts import Scripts, encoded, without_paths
 from stillme.ledger import Run
 from stillme.publish import findings_and_context, main_experiment
@@ -195,6 +196,15 @@ def test_the_page_of_pictures_escapes_what_judges_wrote_and_keeps_it_verbatim(wa
     assert len(told["cases"]) == 12 and len(told["grids"]) == 2
     lines = (walled / "pictures" / "mosaic.csv").read_text().splitlines()
     assert len(lines) - 1 == len(told["mosaic"]["tiles"]) and re.match(r"row,column,trial,editor", lines[0])
+
+
+def test_words_stand_where_a_picture_of_a_case_is_left_out(wall_run: Path, tmp_path: Path) -> None:
+    with Run.look(wall_run) as seen:
+        pictures(read(seen), tmp_path / "pictures", "none")
+    page = (tmp_path / "pictures" / "index.html").read_text(encoding="utf-8")
+    assert ">None<" not in page
+    cases = re.findall(r'<figure class="side">\s*<span class="surround none">([^<]*)</span>', page)
+    assert cases == [LEFT_OUT] * 24
 
 
 def test_pictures_alone_and_browse_alone(wall_run: Path, tmp_path: Path) -> None:

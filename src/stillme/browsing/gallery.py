@@ -114,8 +114,8 @@ def write(state: State, folder: Path, veil: Veil) -> None:
         (folder / "files").rmdir()
     report = "../../report.html" if (folder.parent.parent / "report.html").is_file() else ""
     page = environment("stillme.browsing").get_template("pictures.html")
-    about = {"name": state.design.config.audit.name, "report": report, "note": FACES[veil.faces], "none": LEFT_OUT}
-    said = page.render(**about, kinds=KINDS, **content)
+    about = {"name": state.design.config.audit.name, "report": report, "note": FACES[veil.faces]}
+    said = page.render(**about, left_out=LEFT_OUT, kinds=KINDS, **content)
     for name, text in {
         "pictures.json": json.dumps(content, indent=1, ensure_ascii=False),
         "index.html": said,

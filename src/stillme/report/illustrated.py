@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import polars as pl
+
 from stillme.analysis.findings import Findings
 from stillme.report import plots
 from stillme.report.blocks import Beside, Block, Fold, Heading, Section
@@ -115,11 +117,12 @@ def _arms(tables: Tables, context: Context) -> Iterator[Block]:
     frame = tables.get("mitigation_by_group")
     if frame is None:
         return
-    for arm, against in frame.select("arm", "against").unique(maintain_order=True).iter_rows():
-        if arm in leading:
-            arms = {one.id: lowered(one.label) for one in context.protocol.manifest.arms}
-            title = f"Before and after by perceived {context.main.by}: {arms[against]}, {arms[arm]}"
-            yield plots.slopes(f"drawn-slopes-{against}", title, frame, context, context.main.by, arm, against)
+    own = frame.filter(pl.col("arm").is_in(leading))
+    arms = {one.id: lowered(one.label) for one in context.protocol.manifest.arms}
+    for arm, against in own.select("arm", "against").unique(maintain_order=True).iter_rows():
+        title = f"Before and after by perceived {context.main.by}: {arms[against]}, {arms[arm]}"
+        pair = f"{arm}-{against}" if own["arm"].n_unique() > 1 else against
+        yield plots.slopes(f"drawn-slopes-{pair}", title, frame, context, context.main.by, arm, against)
 
 
 def _stereotypes(tables: Tables, context: Context) -> Iterator[Block]:

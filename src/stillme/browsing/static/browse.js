@@ -434,7 +434,8 @@ const stillme = (() => {
         this.asked = asked;
         this.stale = true;
       }
-      const show = params.get("show") ?? "", row = show ? this.edits.row(show) : -1;
+      const show = params.get("show") ?? "", row = show ? this.edits.row(show) : -1, place = this.rows.indexOf(row);
+      if (place >= 0) this.page = Math.floor(place / PAGE) + 1; // where the grid has it
       if (row >= 0) this.showSample(row); else this.showGrid(show !== "");
     }
 
@@ -591,8 +592,8 @@ const stillme = (() => {
       const points = [["", "any"], ["1", "1"], ["2", "2"], ["3", "3"], ["4", "4"], ["5", "5"]];
       for (const name of ["low", "high"]) fill(name, points, this.query.one(name));
       fill("sort", this.index.labels["sort"] ?? [], this.query.one("sort"));
-      const usual = this.index.scores.rounding;
-      fill("rounding", (this.index.labels["rounding"] ?? []).map(([mode, label]) => mode === usual ? ["", `${label} (the audit’s)`] : [mode, label]), this.query.one("rounding"));
+      const { rounding: usual, score } = this.index.scores, mode = this.query.one("rounding"), isOther = mode !== usual && Object.hasOwn(score, mode);
+      fill("rounding", (this.index.labels["rounding"] ?? []).map(([one, label]) => one === usual ? ["", `${label} (the audit’s)`] : [one, label]), isOther ? mode : "");
     }
 
     filter() {

@@ -8,10 +8,10 @@ import polars as pl
 
 from stillme.report.context import Context
 from stillme.report.lookup import by_key
-from stillme.report.numbers import capital, count, known, percent
+from stillme.report.numbers import capital, known, percent
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import AMOUNTS, BAND, INK, MUTED
-from stillme.report.plots.parts import HEADING, ROW, RULE, extremes, sentences
+from stillme.report.plots.parts import HEADING, ROW, RULE, extremes, ranged, sentences
 from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, Style, cut, wrapped
 
 _LEFT, _NARROW_LEFT, _EACH, _TOP = 92.0, 104.0, 20.0, 26.0
@@ -99,8 +99,6 @@ def _cell(page: Sheet, share: float | None, left: float, room: float, y: float) 
 
 
 def _note(frame: pl.DataFrame) -> str:
-    levels = {
-        str(f): n for f, n in frame.select("factor", "levels").unique("factor", maintain_order=True).iter_rows()
-    }
-    told = [f"{_factor(factor)} {count(int(n))}" for factor, n in levels.items() if n is not None]
+    levels = frame.drop_nulls("levels").group_by("factor", maintain_order=True)
+    told = [f"{_factor(str(factor))} {ranged(own['levels'])}" for (factor,), own in levels]
     return f"Levels: {', '.join(told)}." if told else ""

@@ -43,7 +43,8 @@ def _line(label: str, method: str, row: Row | None) -> Line:
     place, colour = _SHAPES[method]
     spread = bracket(row["low"], row["high"]) if known(row["low"]) else "none"
     rated = "" if method == JUDGES else count(row["labelled"])  # judges alone rest on no rating
-    cells = (percent(row["estimate"]), spread, rated, count(row["persons"]))
+    persons = row["persons" if method == JUDGES else "labelled_persons"]
+    cells = (percent(row["estimate"]), spread, rated, count(persons))
     marks = (Mark(row["estimate"], place, colour),)
     return Line(label, METHODS[method], marks, (Whisker(row["low"], row["high"]),), cells)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import polars as pl
@@ -14,7 +15,6 @@ from stillme.report.plots.estimates import RING, TICK, Chart, Line, Mark, Whiske
 from stillme.report.plots.palette import INK, NAIVE, series
 from stillme.report.plots.parts import Entry, editors, extremes, key, sentences
 from stillme.report.plots.sheet import Sheet, Style
-from stillme.report.tables import FEW_PERSONS
 
 _ONE_GROUP = "nothing to compare"
 _RAW = 0  # a circle
@@ -44,7 +44,7 @@ def ladder(id: str, title: str, frame: pl.DataFrame, context: Context, outcomes:
 
 
 def _line(label: str, place: int, row: Row | None) -> Line:
-    if row is None or not known(row["disparity"]) or row["highest_group"] == row["lowest_group"]:
+    if row is None or not known(row["disparity"]):
         return Line(label, key(place), missing=_ONE_GROUP)
     spread = bracket(row["low"], row["high"]) if known(row["low"]) else "none"
     marks = (
@@ -71,8 +71,9 @@ def _note(rows: pl.DataFrame) -> str:
     edits = sorted({int(n) for n in rows["judged"]})
     text = f"{listed([count(n) for n in people[-1:]])} persons at most a line, {count(edits[0])} to "
     text += f"{plural(edits[-1], 'edits')} judged; the interval starts at 0 unless p is at most 0.05."
-    few = rows.filter(pl.col("low").is_null()).height
-    return f"{text} Of {FEW_PERSONS}." if few else text
+    lacking = Counter(rows.drop_nulls("disparity")["reason"].drop_nulls())
+    why = [f"{plural(number, 'lines')} ({reason})" for reason, number in lacking.items()]
+    return f"{text} Without an interval: {listed(why)}." if why else text
 
 
 def _corrected(sheet: Sheet, x: float, y: float) -> None:

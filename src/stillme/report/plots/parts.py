@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from stillme.report.context import Context
-from stillme.report.numbers import known
+from stillme.report.numbers import count, known
 from stillme.report.plots.palette import INK, LINE, MUTED, PAGE, series
 from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, Style, cut, width, wrapped
 
@@ -189,6 +189,12 @@ def headings(context: Context, room: float) -> list[list[str]]:
 def most(counts: pl.Series) -> int:
     """The highest of some counts; 0 where there are none."""
     return max((int(n) for n in counts if n is not None), default=0)
+
+
+def ranged(counts: pl.Series) -> str:
+    """The lowest and the highest of some counts, or the one that they all are."""
+    low, high = count(int(min(counts))), count(int(max(counts)))
+    return low if low == high else f"{low} to {high}"
 
 
 def extremes(

@@ -859,17 +859,17 @@ class Rating {
     if (onward) this.choose(onward); else { this.active = card; this.settle(); need("#next", HTMLButtonElement).focus(); }
   }
 
-  /** @param {KeyboardEvent} event */
+  /** Of keys that are held, only arrows go on. @param {KeyboardEvent} event */
   key(event) {
     const { target, key } = event;
-    if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || !isOn()) return;
+    if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey || !isOn()) return;
     if (target instanceof HTMLTextAreaElement) return;
     const dialog = document.querySelector("dialog[open]");
     const act = dialog ? { z: dialog.id === "zoom", g: dialog.id === "panel", "?": dialog.id === "panel" }[key] && (() => /** @type {HTMLDialogElement} */ (dialog).close())
       : this.acts(key, target);
     if (!act) return;
     event.preventDefault();
-    act();
+    if (!event.repeat || key.startsWith("Arrow")) act();
   }
 
   /** What a key does, if anything. @param {string} key @param {EventTarget | null} target @returns {(() => void) | undefined} */

@@ -50,3 +50,15 @@ def axe() -> str:
     import axe_playwright_python
 
     return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+def violations(page: Any, axe: str) -> dict[str, list[str]]:
+    """What axe finds on a page, in light everything and in dark what another scheme changes."""
+    page.evaluate(axe)
+    found: dict[str, list[str]] = {}
+    for scheme, rules in (("light", "{}"), ("dark", "{ runOnly: ['color-contrast'] }")):
+        page.emulate_media(color_scheme=scheme)
+        said = "r.violations.map(v => v.id + ' ' + v.nodes[0].html)"
+        found[scheme] = page.evaluate(f"axe.run(document, {rules}).then(r => {said})")
+    page.emulate_media(color_scheme="light")
+    return {scheme: some for scheme, some in found.items() if some}

@@ -16,7 +16,7 @@ from PIL import Image
 
 from stillme.select.choices import Verb, fold
 from stillme.select.store import Store
-from tests.browser.conftest import CHROMIUM, Open
+from tests.browser.conftest import CHROMIUM, Open, violations
 from tests.browser.serving import ROOT, Tool
 from tests.select import shelf
 
@@ -356,18 +356,14 @@ def test_without_scripts_forms_do_it(open_context: Open, start: Start) -> None:
     assert stored(tool).ticks == {}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_any_page(open_context: Open, start: Start, axe: str, scheme: str) -> None:
+def test_axe_finds_nothing_on_any_page_in_light_and_dark(open_context: Open, start: Start, axe: str) -> None:
     tool = start("anna", "ben")
-    context = open_context(color_scheme=scheme)
     other = enter(open_context(), tool, "ben")
-    page = enter(context, tool)
+    page = enter(open_context(), tool)
     cells = [f"/cell/{cell.id}" for cell in tool.plan.grid.cells[:1]]
 
     def look(where: str) -> None:
-        page.evaluate(axe)
-        found = page.evaluate("axe.run().then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))")
-        assert found == [], f"{where}: {found}"
+        assert violations(page, axe) == {}, where
 
     for address in (*PAGES, *cells):
         page.goto(tool.base + address)
@@ -393,10 +389,9 @@ def test_axe_finds_nothing_on_any_page(open_context: Open, start: Start, axe: st
     page.click("text=Compare")
     page.click("#confirm")
     look("compared")
-    stranger = open_context(color_scheme=scheme).new_page()
+    stranger = open_context().new_page()
     stranger.goto(tool.base)
-    stranger.evaluate(axe)
-    assert stranger.evaluate("axe.run().then(r => r.violations.map(v => v.id))") == []
+    assert violations(stranger, axe) == {}
 
 
 def test_targets_are_large_and_focus_is_seen(open_context: Open, start: Start) -> None:

@@ -16,7 +16,7 @@ from stillme.study.deal import allowed
 from stillme.study.store import upsert
 from stillme.study.tables import answer, meta, participant, sitting
 from tests import studies
-from tests.browser.conftest import CHROMIUM, Open
+from tests.browser.conftest import CHROMIUM, Open, violations
 from tests.study import bundles
 from tests.study.running import Running
 from tests.study.visiting import PUBLIC, House
@@ -59,14 +59,6 @@ def serve() -> Iterator[Serve]:
         one.stop()
 
 
-def no_violation(page: Any, axe: str) -> None:
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        page.evaluate(axe)
-        found = page.evaluate("axe.run().then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))")
-        assert found == [], f"{page.url} {scheme}: {found}"
-
-
 class Walk:
     """Somebody who has a keyboard and no mouse. `axe` looks at pages in both schemes, where it is given."""
 
@@ -97,7 +89,7 @@ class Walk:
         if not self.axe:
             return
         self.looked.add(name or self.page.url.rsplit("/", 1)[1])
-        no_violation(self.page, self.axe)
+        assert violations(self.page, self.axe) == {}, self.page.url
         assert self.page.locator("h1").count() == 1 and self.page.title()
         assert self.page.evaluate(SMALL) == [], self.page.url
 
@@ -345,7 +337,7 @@ def test_people_from_prolific_are_taken_back_unless_they_stay(
     code = finished.codes()["COMPLETED"]
     page = come_back(open_context(viewport=SCREEN), finished, "/debrief")
     assert page.is_checked("input[name=return]")
-    no_violation(page, axe)
+    assert violations(page, axe) == {}
     page = come_back(open_context(viewport=SCREEN), finished, "/complete")
     page.wait_for_selector("#returning")
     page.clock.run_for(6_000)
@@ -361,7 +353,7 @@ def test_people_from_prolific_are_taken_back_unless_they_stay(
             page.wait_for_selector("#returning")
             page.keyboard.press(key)
             page.wait_for_selector("text=You stay on this page")
-            no_violation(page, axe)
+            assert violations(page, axe) == {}
         if options.get("java_script_enabled", True):
             page.clock.run_for(60_000)
         assert page.locator("#code").inner_text() == code

@@ -257,6 +257,13 @@ def test_axes_say_what_may_rest_on_raters(made: Whole, sections: dict[str, Secti
     )
 
 
+def test_what_rests_on_raters_says_how_many_persons_they_saw(sections: dict[str, Section]) -> None:
+    rates = tables(sections["people"])["corrected-rates"]
+    place = [one.label for one in rates.columns].index("Persons")
+    rated = [row["labelled_persons"] for row in rates.numbers.to_dicts()]
+    assert {f"{one} rated" for one in rated} >= {row[place].small[0] for row in rates.rows} != {"0 rated"}
+
+
 def test_alike_is_said_only_where_two_one_sided_tests_say_so(made: Whole) -> None:
     assert alike.said(made.tables, made.context) == ()
     shown = made.tables["equivalence"].with_columns(alike=pl.col("editor") == "even", p_holm=pl.lit(0.01))

@@ -290,7 +290,7 @@ def _refused_where_few(frame: pl.DataFrame, people: People) -> pl.DataFrame:
         .when(pl.Series(fewest < FEWEST_FOR_INTERVAL))
         .then(pl.concat_str(pl.Series(fewest).cast(pl.String), pl.lit(few)))
         .when(pl.col("low").is_null())
-        .then(pl.lit("no difference between any two persons"))
+        .then(pl.lit("no difference between persons of one group"))
         .alias("reason")
     )
     some = pl.col("reason").is_null()

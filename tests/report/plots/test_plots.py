@@ -172,7 +172,7 @@ def test_groups_that_are_all_alike_are_a_disparity_of_zero_and_not_a_missing_one
     found = disparities(marked, protocol, "race", 1)
     drawn = plots.ladder("f", "Ladder", found, context(editors=EDITORS[:1]), ["race_changed"])
     assert "0.0" in texts(drawn.svg) and not any("nothing to compare" in text for text in texts(drawn.svg))
-    assert "Without an interval: 1 line (no difference between any two persons)." in drawn.note
+    assert "Without an interval: 1 line (no difference between persons of one group)." in drawn.note
     assert "fewer than 8" not in drawn.note
 
 

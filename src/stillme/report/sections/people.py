@@ -268,8 +268,12 @@ def _labelled() -> list[Column]:
             "Not rated",
             lambda row: Cell(count(row["outputs"] - row["labelled"]), row["outputs"] - row["labelled"]),
         ),
-        tally("Persons", "persons"),
+        Column("Persons", _persons),
     ]
+
+
+def _persons(row: Mapping[str, Any]) -> Cell:
+    return Cell(count(row["persons"]), row["persons"], (f"{count(row['labelled_persons'])} rated",))
 
 
 # Judges beside raters

@@ -22,6 +22,8 @@ def gather(held: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
         if held.has_images(portrait.image for portrait in there):
             return there
         progress.say("Portraits: some files are gone or cut short; they are read from their source again")
+    if len(config.sources) > 1:
+        listed(config)
     portraits: list[Portrait] = []
     for prepared in config.sources.values():
         for portrait, image in prepared.make().portraits():
@@ -29,6 +31,22 @@ def gather(held: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
             portraits.append(portrait)
     progress.say(f"Portraits: {len(portraits):,}")
     return portraits
+
+
+def listed(config: Config) -> list[Portrait]:
+    """The portraits of all sources without their images. One that two sources give is refused."""
+    first: dict[str, str] = {}
+    found: list[Portrait] = []
+    for name, prepared in config.sources.items():
+        for portrait, _ in prepared.make().portraits():
+            if (other := first.setdefault(portrait.key, name)) != name:
+                raise InputError(
+                    f"The portrait {portrait.source_id} of {portrait.source} comes from two sources, '{other}' and"
+                    f" '{name}'.",
+                    "Let them keep different `groups`, or take one of them out of the audit.",
+                )
+            found.append(portrait)
+    return found
 
 
 def _store(held: Run, portrait: Portrait, image: bytes) -> None:

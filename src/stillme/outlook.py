@@ -16,6 +16,7 @@ from typing import Any
 
 from stillme import calibrate as calibrating
 from stillme import design as designs
+from stillme import gather as gathering
 from stillme import gpus, plan
 from stillme import judge as judging
 from stillme import measure as measuring
@@ -157,7 +158,7 @@ class Outlook:
 def look_ahead(config: Config) -> Outlook:
     """The plan, without writing or spending anything."""
     check_keys(config)
-    portraits = [p for prepared in config.sources.values() for p, _ in prepared.make().portraits()]
+    portraits = gathering.listed(config)
     known = _known(config, portraits)
     design = designs.make(config, portraits, plan.supposed(config, portraits, known))
     done = _already(config, design)

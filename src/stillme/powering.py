@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from stillme import config as configs
+from stillme import gather as gathering
 from stillme.analysis import power as powers
 from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
 from stillme.analysis.power import ALIKE, Design
@@ -101,7 +102,7 @@ def _family(protocol: Protocol, editors: int) -> int:
 def _own(config: Config) -> Design:
     """The size of an audit: its groups, the persons that a group has, its prompts and seeds."""
     dimension, reference = next(iter(config.protocol.groups.reference_group.items()))
-    labels = [p.labels for prepared in config.sources.values() for p, _ in prepared.make().portraits()]
+    labels = [portrait.labels for portrait in gathering.listed(config)]
     groups = [one.get(dimension) for one in labels]
     counts = sorted(groups.count(group) for group in set(groups) if group is not None)
     if reference not in groups or len(counts) < 2:

@@ -22,9 +22,10 @@ from stillme.analysis.passing import passing
 from stillme.errors import InputError, SurroundingsError
 from stillme.progress import Progress
 from stillme.records import Reading, Status
-from stillme.select import card, config, flow, manifest
+from stillme.select import card, config, flow, manifest, screen
 from stillme.select.choices import Verb
 from stillme.select.config import Plan
+from stillme.select.desk import Desk
 from stillme.select.store import Store
 from tests.select import data
 from tests.select.exported import CHOICES, act, by_cell, decide, selection
@@ -251,6 +252,72 @@ def test_a_second_reviewer_stands_beside_blind(tmp_path: Path) -> None:
     assert (
         "the same portrait for 2 of the 3 that both decided. Cohen's kappa of their blind choices is 0.40" in text
     )
+
+
+def test_ticks_are_those_that_the_reviewer_saw(tmp_path: Path) -> None:
+    """A pre-screen of another version that ran last is not what the tool shows."""
+    plan = selection(tmp_path, upscaling=NONE)
+    with Store.hold(plan.folder) as store:
+        decide(store, plan)
+        for settings, yaw in ((screen.settings(), 0.0), ("another", 50.0)):
+            for one in store.candidates():
+                figures = {"certainty": 1.0, "yaw": yaw, "pitch": 0.0}
+                store.add_reading(one.portrait.image, settings, Reading(Status.OK, figures)).result()
+        desk = Desk(plan, store, ["anna"])
+        shown = [
+            next(check.met for check in card.checks if check.id == "frontal_face")
+            for cell in plan.grid.cells
+            for card in desk.sheet("anna", cell.id).chosen
+        ]
+    found = frame(export(plan, tmp_path / "out"))
+    assert found["criterion_frontal_face"].to_list() == shown == [True] * 4
+    assert found["figure_yaw"].to_list() == [0.0] * 4
+
+
+def test_a_short_cell_is_decided_with_what_it_has(tmp_path: Path) -> None:
+    made = data.fairface(tmp_path / "fairface", data.KEYS, 2, {"train/5.jpg": lambda _: b"no"})
+    axes = {"race": ["white", "black"], "gender": ["female"], "age": ["20s", "60s"]}
+    grid = {"axes": axes, "per_cell": 2}
+    file = data.selection(tmp_path / "s.yaml", made, grid=grid, pools={"count": 1}, upscaling=NONE)
+    flow.sample(file, None, False, Progress())
+    plan = config.load(file)
+    with Store.hold(plan.folder) as store:
+        for place, (reviewer, second) in enumerate((("anna", 2), ("ben", 1))):
+            store.add_reviewer(reviewer)
+            for number, cell in enumerate(plan.grid.cells):
+                keys = [one.key for one in by_cell(store)[cell.id]][: second if number == 1 else 2]
+                about = {"before": [], "after": keys, "reviewer": reviewer}
+                act(store, 10 * place + number, Verb.CHOOSE, cell.id, **about)
+        act(store, 50, Verb.COMPARE, "")
+    found = flow.status(file)
+    assert [(one.name, one.decided) for one in found.reviewers] == [("anna", 4), ("ben", 3)]
+    assert found.undecided == [] and found.agreement is not None
+    assert (found.agreement.n, found.agreement.agreement) == (3, 1.0), "half of a cell is not a choice"
+    out = export(plan, tmp_path / "out")
+    assert frame(out)["agreed"].to_list() == [True, None, None, True, True, True, True]
+    text = (out / "README.md").read_text(encoding="utf-8")
+    assert "the same portrait for 5 of the 5 that both decided" in text
+    assert "cells are undecided" not in text
+
+
+def test_a_portrait_that_cannot_be_enlarged_is_named(tmp_path: Path) -> None:
+    def lengthen(content: bytes) -> bytes:
+        buffer = io.BytesIO()
+        Image.open(io.BytesIO(content)).resize((4000, 224)).save(buffer, "JPEG")
+        return buffer.getvalue()
+
+    made = data.fairface(tmp_path / "fairface", data.KEYS[:1], 1, {"train/1.jpg": lengthen})
+    large = {"method": "bicubic", "to": 4096}
+    file = data.selection(tmp_path / "s.yaml", made, pools={"count": 1}, upscaling=large)
+    flow.sample(file, None, False, Progress())
+    plan = config.load(file)
+    with Store.hold(plan.folder) as store:
+        decide(store, plan, (1,))
+    with pytest.raises(
+        InputError, match=r"The portrait train/1\.jpg of FairFace, .* would have 73143 × 4096 pixels"
+    ):
+        export(plan, tmp_path / "out", partial=True)
+    assert not (tmp_path / "out").exists()
 
 
 def test_several_a_cell_have_a_place_each(tmp_path: Path) -> None:

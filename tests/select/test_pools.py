@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stillme import images
+from stillme.progress import Progress
+from stillme.select.config import DataSet
 from stillme.select.grid import Grid
 from stillme.select.pools import Drawn, Entry, Heads, TooFewKeptError, draw, position, shortages
-from stillme.sources import Row
+from stillme.select.sample import Usable, _Drawer
+from stillme.sources import Reason, Remark, Row
+from tests.select import shelf
 
 GRID = Grid({"colour": {"red": "Red", "blue": "Blue"}, "size": {"s": "Small", "l": "Large"}})
 LABELS = st.lists(
@@ -124,3 +133,109 @@ EXPECTED = [
     (2, "red-l", "5.jpg"),
     (2, "red-s", "12.jpg"),
 ]
+
+
+# Pools with their pictures
+
+PLAN = shelf.make_plan(Path("nowhere"))
+LARGEST = PLAN.rules.duplicates.largest_distance
+LOOKS = st.tuples(st.integers(0, 5), st.booleans())  # neighbours look alike; whether it is the very same file
+ROWS = st.lists(
+    st.tuples(st.sampled_from(["red", "blue"]), st.sampled_from(["s", "l"]), st.one_of(st.none(), LOOKS)),
+    max_size=30,
+)
+
+
+@dataclass(frozen=True)
+class Album:
+    """A data set whose pictures are numbers: 50 bits more of the fingerprint each, and None where there is none."""
+
+    looks: dict[str, tuple[int, bool] | None]
+    listed: Sequence[Entry]
+    silent: bool = False
+
+    def rows(self) -> Iterator[Row | Remark]:
+        return (entry.row for entry in self.listed)
+
+    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+        for row in rows:
+            if self.looks[row.id] is not None:
+                yield row, b"picture"
+            elif not self.silent:
+                yield row, Remark(row.file, row.row, Reason.CORRUPT, f"{row.id} is broken")
+
+    def usable(self, row: Row) -> Usable:
+        seen = self.looks[row.id]
+        assert seen is not None
+        look, is_copy = seen
+        bits = f"{(1 << 50 * look) - 1:064x}"
+        file = str(look) if is_copy else row.id
+        return Usable(Path(), images.Facts("jpg", 1, 1), file, file, "", (bits, bits))
+
+
+class Drawer(_Drawer):
+    """Takes an album's pictures for what they are."""
+
+    def __init__(self, album: Album, seeds: Sequence[int], per_cell: int) -> None:
+        data = {"data": DataSet(album, "numbers", "")}
+        super().__init__(
+            replace(PLAN, grid=Grid(GRID.axes, per_cell), readers=data),
+            seeds,
+            Progress(),
+            Path(tempfile.gettempdir()),
+        )
+        self._album = album
+
+    def _usable(self, row: Row, content: bytes) -> Usable | Remark:
+        return self._album.usable(row)
+
+
+def album_of(rows: list[tuple[str, str, tuple[int, bool] | None]], silent: bool = False) -> Album:
+    listed = entries([(colour, size) for colour, size, _ in rows])
+    looks = {entry.row.id: look for entry, (_, _, look) in zip(listed, rows, strict=True)}
+    return Album(looks, listed, silent)
+
+
+def one_by_one(album: Album, seeds: list[int], per_cell: int) -> set[tuple[int, str, str]]:
+    """The rule itself: each place in its order takes the first row that is new, whole, and no copy of one before it."""
+    found, taken = set(), list[Usable]()
+    used: set[str] = set()
+    for pool, seed in enumerate(seeds, start=1):
+        for cell in GRID.cells:
+            mine = [entry for entry in album.listed if GRID.cell_of(entry.row.labels) == cell.id]
+            free = per_cell
+            for entry in sorted(mine, key=lambda one: position(seed, one.key)):
+                if free and entry.key not in used and album.looks[entry.row.id] is not None:
+                    used.add(entry.key)
+                    image = album.usable(entry.row)
+                    if not any(alike(image, other) for other in taken):
+                        taken.append(image)
+                        free -= 1
+                        found.add((pool, cell.id, entry.row.id))
+    return found
+
+
+def alike(one: Usable, other: Usable) -> bool:
+    apart = (int(one.fingerprints[0], 16) ^ int(other.fingerprints[0], 16)).bit_count()
+    return one.original == other.original or apart <= LARGEST
+
+
+@given(ROWS, SEEDS, st.integers(1, 3), st.booleans())
+@settings(max_examples=300)
+def test_each_pool_is_what_it_would_be_without_those_after_it(
+    rows: list[tuple[str, str, tuple[int, bool] | None]], seeds: list[int], per_cell: int, silent: bool
+) -> None:
+    album = album_of(rows, silent)
+    whole = plain(Drawer(album, seeds, per_cell).settle())
+    assert whole == one_by_one(album, seeds, per_cell)
+    for count in range(1, len(seeds)):
+        fewer = plain(Drawer(album, seeds[:count], per_cell).settle())
+        assert {one for one in whole if one[0] <= count} == fewer
+
+
+def test_a_row_that_its_reader_never_answers_is_left_out_and_said() -> None:
+    drawer = Drawer(album_of([("red", "s", None), ("red", "s", (0, False))], silent=True), [1, 2], 1)
+    assert plain(drawer.settle()) == {(1, "red-s", "1.jpg")}
+    assert [str(remark) for remark in drawer.remarks.said] == [
+        "labels.csv, row 2: the image 0.jpg was not given by its reader"
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 from pathlib import Path
@@ -11,14 +12,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from stillme import heads
 from stillme.errors import FaultsError, InputError
 from stillme.images import LARGEST_PIXELS
 from stillme.progress import Progress
 from stillme.select import flow, words
+from stillme.select import sample as sampling
+from stillme.select.pools import position
 from stillme.select.sample import Sampled
 from stillme.select.store import Store
-from tests.select import data
+from tests.command import stillme
+from tests.select import data, shelf
 from tests.select.data import KEYS, Spoil
+from tests.sources import written
 
 
 def sample(file: Path, pools: int | None = None, strict: bool = False) -> Sampled:
@@ -271,3 +277,121 @@ def test_an_axis_of_ones_own(tmp_path: Path) -> None:
     assert {cell for _, cell, _ in drawn(tmp_path / "work")} == {
         f"{race}-{hair}" for race in ("white", "black") for hair in ("long_hair", "short_hair")
     }
+
+
+def broken(_: bytes) -> bytes:
+    return b"nothing"
+
+
+def test_pools_are_added_where_a_later_one_would_have_had_a_copy_first(tmp_path: Path) -> None:
+    """The first of its cell is broken, and the next one shows what a candidate of a later cell shows."""
+    first, second = sorted((1, 3), key=lambda number: position(1, f"fairface\0train/{number}.jpg"))
+    keys = ("white-female-20s", "black-female-20s", "white-female-20s")
+    folder = data.fairface(tmp_path / "f", keys, spoil={f"train/{first}.jpg": broken})
+    shutil.copy(folder / f"train/{second}.jpg", folder / "train/2.jpg")
+    axes = {"race": ["white", "black"], "gender": ["female"], "age": ["20s"]}
+    file = data.selection(tmp_path / "s.yaml", folder, grid={"axes": axes})
+    assert sample(file, pools=1).reasons == {"corrupt": 1, "duplicate": 1}
+    before = drawn(tmp_path / "work")
+    assert before == [(1, "white-female-20s", f"train/{second}.jpg")]
+    sample(file, pools=2)
+    assert drawn(tmp_path / "work") == before
+
+
+def test_a_shard_that_ends_early_costs_the_rows_that_it_lacks(tmp_path: Path) -> None:
+    pictures = [data.variant(heads.load(KEYS[0]), number) for number in range(8)]
+    path = tmp_path / "shards/train-0.parquet"
+    written.shard(path, 8, group=8, columns={"image": pictures}, write=written.PLAIN)
+    written.cut_short(path, "image", 8)
+    reader = {"id": "hf", "kind": "fairface_parquet", "settings": {"folder": str(path.parent)}}
+    grid = {"axes": {"gender": "all"}}
+    file = data.selection(tmp_path / "s.yaml", tmp_path, readers=[reader], grid=grid, pools={"count": 4})
+    found = sample(file)
+    assert found.reasons == {"corrupt": 4} and found.candidates == 4
+
+
+def test_strict_holds_for_pools_that_were_drawn_before(tmp_path: Path) -> None:
+    folder = data.fairface(tmp_path / "f", KEYS, copies=2, spoil={"train/3.jpg": grey})
+    file = data.selection(tmp_path / "s.yaml", folder)
+    sample(file)
+    with pytest.raises(InputError, match=r"(?s)row 4: .*no colour.*black-female-20s: 1 of 2"):
+        sample(file, strict=True)
+
+
+def test_strict_counts_what_it_does_not_quote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "KEPT_REMARKS", 2)
+    spoil: dict[str, Spoil] = {f"train/{number}.jpg": broken for number in range(1, 6)}
+    file = data.selection(tmp_path / "s.yaml", data.fairface(tmp_path / "f", KEYS, copies=2, spoil=spoil))
+    with pytest.raises(InputError, match=r"and 3 more\n"):
+        sample(file, strict=True)
+
+
+def test_a_draw_that_was_refused_is_no_selection(tmp_path: Path) -> None:
+    file = data.selection(tmp_path / "s.yaml", data.fairface(tmp_path / "f", KEYS, spoil={"train/3.jpg": grey}))
+    with pytest.raises(InputError, match="nothing was changed"):
+        sample(file, strict=True)
+    for use in (
+        lambda: flow.screen(file, Progress()),
+        lambda: flow.select(file, ["anna"], "127.0.0.1", 0),
+        lambda: flow.status(file),
+        lambda: flow.export(file, tmp_path / "out", True, Progress()),
+    ):
+        with pytest.raises(InputError, match="nothing was sampled yet"):
+            use()
+
+
+def test_json_says_what_was_drawn_and_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid = {"axes": {"race": ["white"], "gender": ["female"], "age": ["20s", "60s"]}}
+    folder = data.fairface(tmp_path / "f", KEYS, spoil={"train/1.jpg": grey})
+    file = data.selection(tmp_path / "s.yaml", folder, grid=grid, pools={"count": 1})
+    for is_new in (True, False):
+        assert stillme("sources", "sample", file, "--json") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["pools"], found["candidates"], found["is_new"]) == ({"1": 1}, 1, is_new)
+        assert (found["outside"], found["reasons"]) == ({"race: Black": 2}, {"greyscale": 1})
+        assert found["remarks"][0]["row"] == 2 and found["shorts"][0]["cell"] == "white-female-20s"
+    with Store.hold(tmp_path / "work") as store:
+        shelf.screen_all(flow.plan(file), store, {"train/2.jpg": ["frontal_face"]})
+    assert stillme("sources", "screen", file, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["candidates"], found["statuses"], found["findings"]) == (1, {"ok": 1}, [])
+    assert found["overall"]["frontal_face"] == [0, 1]
+    rates = {(row["dimension"], row["group"], row["criterion"]): row["passed"] for row in found["rates"]}
+    assert rates["age", "60s", "frontal_face"] == 0 and rates["age", "60s", "upright_posture"] == 1
+
+
+def faces(folder: Path, number: int, **more: str) -> dict[str, object]:
+    """A reader of a folder with the same names in every one, and other pictures."""
+    spoil = {f"train/{place}.jpg": _another(key, number) for place, key in enumerate(KEYS, start=1)}
+    data.fairface(folder, KEYS, spoil=spoil)
+    columns = {word: word for word in ("file", "race", "gender", "age")}
+    table = str(folder / "fairface_label_train.csv")
+    settings = {"folder": str(folder), "labels": table, "columns": columns, "licence": "mine", **more}
+    return {"id": f"faces{number}", "kind": "folder", "settings": settings}
+
+
+def _another(key: str, number: int) -> Spoil:
+    return lambda _: data.variant(heads.load(key), number)
+
+
+def test_a_portrait_of_two_readers_counts_once_unless_each_names_its_data_set(tmp_path: Path) -> None:
+    rows = [faces(tmp_path / "a", 1), faces(tmp_path / "b", 2)]
+    found = sample(data.selection(tmp_path / "s.yaml", tmp_path, readers=rows))
+    assert found.reasons == {"listed_twice": 4} and found.candidates == 4
+    assert "train/1.jpg of a folder of portraits is listed by another reader already" in str(found.remarks[0])
+    assert "'dataset'" in str(found.remarks[0])
+    rows = [faces(tmp_path / "c", 1, dataset="ours"), faces(tmp_path / "d", 2, dataset="theirs")]
+    (tmp_path / "named").mkdir()
+    found = sample(data.selection(tmp_path / "named/s.yaml", tmp_path, readers=rows))
+    assert found.reasons == {} and found.candidates == 8
+
+
+def test_every_reader_takes_the_name_of_its_data_set(tmp_path: Path) -> None:
+    data.fairface(tmp_path / "f", KEYS)
+    written.shard(tmp_path / "hf/train-0.parquet", 2)
+    rows = [
+        {"id": kind, "kind": kind, "settings": {"folder": str(tmp_path / place), "dataset": f"{kind} of ours"}}
+        for kind, place in (("fairface", "f"), ("fairface_parquet", "hf"))
+    ]
+    plan = flow.plan(data.selection(tmp_path / "s.yaml", tmp_path, readers=rows))
+    assert [one.name for one in plan.readers.values()] == ["fairface of ours", "fairface_parquet of ours"]

@@ -63,3 +63,19 @@ def test_nothing_is_overwritten_and_a_wrong_folder_is_named(tmp_path: Path) -> N
     with pytest.raises(InputError, match="There is no"):
         starting.init(tmp_path / "fairfase", tmp_path / "t.yaml")
     assert file.read_text() == before and not (tmp_path / "t.yaml").exists()
+
+
+@pytest.mark.parametrize("name", ["FairFace [0.25]", "a: b, {c}", 'say "ah" #1', "überall", "2024"])
+def test_any_name_of_a_folder_is_written_so_that_it_is_read(tmp_path: Path, name: str) -> None:
+    data.fairface(tmp_path / name, data.KEYS[:1])
+    file = starting.init(tmp_path / name, tmp_path / "2024.yaml")
+    assert reader(file)["settings"] == {"folder": f"./{name}"}
+    assert config.load(file).selection.name == "2024"
+
+
+def test_a_table_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    (tmp_path / "faces, [all]").mkdir()
+    (tmp_path / "faces, [all]/people: #1.csv").write_text("file\n")
+    settings = reader(starting.init(tmp_path / "faces, [all]", tmp_path / "s.yaml"))["settings"]
+    assert isinstance(settings, dict)
+    assert (settings["folder"], settings["labels"]) == ("./faces, [all]", "./faces, [all]/people: #1.csv")

@@ -323,3 +323,25 @@ def test_a_zip_that_is_cut_off(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(ValueError, match="is neither a folder nor a whole zip"):
         open_files(path)
+
+
+def test_a_name_that_is_damaged_costs_its_member_only(tmp_path: Path) -> None:
+    path = tmp_path / "faces.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("é.jpg", b"one")
+        packed.writestr("b.jpg", b"two")
+    path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xff", 1))  # in the member's own header
+    found = dict(open_files(path).read(["é.jpg", "b.jpg"]))
+    assert isinstance(found[0], Flaw) and found[0].reason is Reason.CORRUPT and found[1] == b"two"
+
+
+def test_a_parquet_table_that_ends_early_says_how_much_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "labels.parquet"
+    words = {"file": [f"{number}.jpg" for number in range(10)], "race": ["White"] * 10}
+    pq.write_table(pa.table(words), path, compression="none", use_dictionary=False)
+    for column in words:
+        written.cut_short(path, column, 10)
+    *rows, last = open_table(path, words).rows()
+    assert [one[0] for one in rows if isinstance(one, tuple)] == [1, 2, 3, 4, 5]
+    assert isinstance(last, Remark) and (last.row, last.reason) == (6, Reason.CORRUPT)
+    assert "row group 0 ends here; 5 more rows were to come" in last.said

@@ -46,6 +46,8 @@ def test_only_the_splits_that_are_there_or_asked_for(tmp_path: Path) -> None:
     assert {row.split for row in written.rows_of(open_(tmp_path, splits=["val"]))} == {"val"}
     with pytest.raises(ValueError, match=r"holds no list of labels; looked for fairface_label_test\.csv"):
         open_(tmp_path, splits=["test"])
+    with pytest.raises(ValueError, match=r"holds no list of labels; looked for fairface_label_test\.csv"):
+        open_(tmp_path, splits=["train", "test"])
 
 
 @pytest.mark.parametrize(

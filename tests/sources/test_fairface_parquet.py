@@ -223,3 +223,22 @@ def test_images_are_read_a_few_at_a_time(tmp_path: Path) -> None:
         assert content == large[row.row - 1]
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 50_000_000
+
+
+def test_a_column_of_images_that_ends_early_leaves_no_row_unanswered(tmp_path: Path) -> None:
+    path = written.shard(tmp_path / "train-0.parquet", 10, group=10, write=written.PLAIN)
+    written.cut_short(path, "image.bytes", 10)
+    reader = open_(tmp_path)
+    rows = written.rows_of(reader)
+    found = {row.row: content for row, content in reader.images(rows)}
+    assert sorted(found) == list(range(1, 11))
+    lost = [found[row] for row in range(6, 11)]
+    assert [one.reason for one in lost if isinstance(one, Remark)] == [Reason.CORRUPT] * 5
+    assert "train/6.jpg cannot be read from row group 0: the column of images ends before this row" in str(lost[0])
+
+
+def test_a_split_that_was_asked_for_and_is_not_there(tmp_path: Path) -> None:
+    written.shard(tmp_path / "train-0.parquet", 2)
+    assert len(written.rows_of(open_(tmp_path))) == 2, "by default, those that are there"
+    with pytest.raises(ValueError, match=r"holds no shards of these splits; looked for val-\*\.parquet"):
+        open_(tmp_path, splits=["train", "val"])

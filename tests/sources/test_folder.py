@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -143,3 +144,13 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     fill(tmp_path / "images", "1.jpg")
     with pytest.raises(FaultsError, match=r"x\.csv: does not exist"):
         open_(tmp_path, labels="x.csv", columns={"file": "f"})
+
+
+def test_names_that_are_no_text_are_said(tmp_path: Path) -> None:
+    name, odd = "26_1_3_20170104023010422.jpg", os.fsdecode(b"caf\xe9")
+    fill(tmp_path / odd, name, f"{odd}/{name}")
+    rows, remarks = written.split_up(open_(tmp_path / odd, folder=".", naming="utkface"))
+    assert [row.id for row in rows] == [name]
+    assert [(remark.row, remark.reason) for remark in remarks] == [(2, Reason.BAD_ROW)]
+    assert "is not UTF-8; rename it" in remarks[0].said
+    "".join([rows[0].file, remarks[0].file, remarks[0].said]).encode()

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from stillme.select.choices import counts_by_pool, seconds_at_work
 from stillme.select.comparison import agreement_on_choices
-from stillme.select.store import Candidate
+from stillme.select.store import by_cell
 from stillme.select.table import Manifest, One
 from stillme.sources import Reason
 
@@ -247,25 +247,19 @@ def compared(manifest: Manifest) -> str:
     """How far a second, blind reviewer chose the same; empty without one."""
     if manifest.review.second is None:
         return ""
-    both = [a for a in (o.review.agreed(o.candidate, o.per_cell) for o in manifest.ones) if a is not None]
+    both = [a for a in (o.review.agreed(o.candidate, o.needed) for o in manifest.ones) if a is not None]
     told = f"A second reviewer (pseudonym {manifest.review.second}) chose too, blind to the first"
     if not both:
         return f"{told}, and has decided none of the exported cells, so nothing is known about their agreement."
     same = f"{told}: the same portrait for {sum(both)} of the {len(both)} that both decided."
-    found = agreement_on_choices(manifest.review.blind, _by_cell(manifest))
+    grid = manifest.plan.grid
+    found = agreement_on_choices(manifest.review.blind, by_cell(grid, manifest.candidates), grid.per_cell)
     if found.kappa is None or found.low is None or found.high is None:
         return same
     kappa, low, high = (f"{value:.2f}".replace("-", "−") for value in (found.kappa, found.low, found.high))
     return (
         f"{same} Cohen's kappa of their blind choices is {kappa} (95 % interval {low} to {high}; {found.n} cells)."
     )
-
-
-def _by_cell(manifest: Manifest) -> dict[str, list[Candidate]]:
-    found: dict[str, list[Candidate]] = {cell.id: [] for cell in manifest.plan.grid.cells}
-    for one in manifest.candidates:
-        found.setdefault(one.cell, []).append(one)
-    return found
 
 
 def _screened(manifest: Manifest) -> str:

@@ -61,11 +61,6 @@ class State:
     ticks: dict[tuple[str, str], bool] = field(default_factory=dict)  # candidate, criterion -> met
     flagged: dict[str, bool] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
-    undone: set[str] = field(default_factory=set)
-    actions: int = 0
-
-    def decided(self, cell: str, per_cell: int = 1) -> bool:
-        return len(self.chosen.get(cell, ())) == per_cell
 
 
 def fold(actions: Iterable[Action], reviewer: str) -> State:
@@ -74,17 +69,13 @@ def fold(actions: Iterable[Action], reviewer: str) -> State:
     by_op: dict[str, Action] = {}
     for action in actions:
         if action.reviewer == reviewer:
-            state.actions += 1
             by_op[action.op] = action
             _apply(state, action, by_op)
     return state
 
 
 def _apply(state: State, action: Action, by_op: Mapping[str, Action]) -> None:
-    meant = action
-    if action.verb is Verb.UNDO:
-        meant = by_op[action.criteria["undoes"]]
-        state.undone.add(meant.op)
+    meant = by_op[action.criteria["undoes"]] if action.verb is Verb.UNDO else action
     if meant.verb is Verb.CHOOSE:
         state.chosen[action.cell] = tuple(action.after or ())
     elif meant.verb is Verb.TICK:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stillme.analysis.agreement import Kappa, cohen
 from stillme.select.choices import State
-from stillme.select.sheets import Screened, Sheet, tick
+from stillme.select.sheets import Screened, Sheet, is_decided, tick
 from stillme.select.store import Candidate
 
 
@@ -29,14 +29,16 @@ class Comparison:
     differing: tuple[Beside, ...]
 
 
-def agreement_on_choices(states: tuple[State, State], candidates: Mapping[str, Sequence[Candidate]]) -> Kappa:
+def agreement_on_choices(
+    states: tuple[State, State], candidates: Mapping[str, Sequence[Candidate]], per_cell: int
+) -> Kappa:
     """Over the cells that both decided; the category is the pool, with the place in it where it has several."""
     places = {key: place for listed in candidates.values() for key, place in _places(listed).items()}
-    pairs = [
-        tuple(tuple(sorted(places[key] for key in state.chosen.get(cell, ()))) for state in states)
-        for cell in candidates
+    both = [
+        tuple(tuple(sorted(places[key] for key in state.chosen[cell])) for state in states)
+        for cell, listed in candidates.items()
+        if all(is_decided(state, cell, listed, per_cell) for state in states)
     ]
-    both = [pair for pair in pairs if all(pair)]
     return cohen([first for first, _ in both], [second for _, second in both])
 
 

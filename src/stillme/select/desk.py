@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -33,8 +33,8 @@ from stillme.select.choices import (
 )
 from stillme.select.comparison import Beside, Comparison, agreement_on_choices, agreement_on_ticks
 from stillme.select.config import Plan
-from stillme.select.sheets import Found, Screened, Sheet, needed, sheet, tick
-from stillme.select.store import Candidate, Store
+from stillme.select.sheets import Found, Screened, Sheet, is_decided, sheet, tick
+from stillme.select.store import Store, by_cell
 from stillme.select.telling import Line, Teller
 from stillme.strict import Frozen
 
@@ -110,7 +110,7 @@ class Desk:
         _admit(store, reviewers)
         self.reviewers = tuple(store.reviewers())
         self.screened = screen(plan, store) if screened is None else screened
-        self.candidates = _by_cell(plan, store.candidates())
+        self.candidates = by_cell(plan.grid, store.candidates())
         self.criteria = plan.protocol.groups.selection_criteria
         self._acting = threading.Lock()
         self._actions = store.actions()
@@ -187,11 +187,8 @@ class Desk:
     def progress(self, reviewer: str) -> Progress:
         state = self._states[reviewer]
         full = {cell: listed for cell, listed in self.candidates.items() if listed}
-        decided = sum(state.decided(cell, self._needed(cell)) for cell in full)
+        decided = sum(is_decided(state, cell, listed, self.plan.grid.per_cell) for cell, listed in full.items())
         return Progress(decided, len(full), len(self.candidates) - len(full))
-
-    def _needed(self, cell: str) -> int:
-        return needed(self.candidates[cell], self.plan.grid.per_cell)
 
     def by_pool(self, reviewer: str) -> list[tuple[int, int, int]]:
         """Pool, seed, how many of its portraits are chosen (the paper's table 2)."""
@@ -336,7 +333,7 @@ class Desk:
         first, second = (fold(before, name) for name in self.reviewers)
         keys = list(self._where)
         return Comparison(
-            agreement_on_choices((first, second), self.candidates),
+            agreement_on_choices((first, second), self.candidates, self.plan.grid.per_cell),
             {one.label: agreement_on_ticks((first, second), self.screened, keys, one.id) for one in self.criteria},
             len({*first.ticks, *second.ticks}),
             tuple(self._differing()),
@@ -370,26 +367,17 @@ def _admit(store: Store, names: Iterable[str]) -> None:
         store.add_reviewer(name)
 
 
-def _by_cell(plan: Plan, candidates: Sequence[Candidate]) -> dict[str, tuple[Candidate, ...]]:
-    """Cell -> candidates, both in their order."""
-    found: dict[str, list[Candidate]] = {cell.id: [] for cell in plan.grid.cells}
-    for one in candidates:
-        if one.cell in found:
-            found[one.cell].append(one)
-    return {cell: tuple(listed) for cell, listed in found.items()}
-
-
 def screen(plan: Plan, store: Store) -> Screened:
     """What the pre-screen measured, read by the protocol's rules."""
     from stillme.select import screen as screening
 
-    readings = store.readings(screening.settings())
+    readings = screening.readings(store)
     listed = [one for one in store.candidates() if one.portrait.image in readings]
     outcomes = {
         one.key: criteria.judge(readings[one.portrait.image].figures, plan.rules.criteria) for one in listed
     }
     ranks: dict[str, int] = {}
-    for keys in _by_cell(plan, listed).values():
+    for keys in by_cell(plan.grid, listed).values():
         ranked = criteria.rank((one.key, outcomes[one.key]) for one in keys)
         ranks.update({key: place for place, key in enumerate(ranked, start=1)})
     statuses = {one.key: _status(readings[one.portrait.image]) for one in listed}

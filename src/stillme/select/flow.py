@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stillme import backends
-from stillme.errors import SurroundingsError
+from stillme.errors import InputError, SurroundingsError
 from stillme.progress import Progress
 from stillme.select import config
 from stillme.select import sample as sampling
@@ -43,10 +43,11 @@ def plan(file: Path, pools: int | None = None) -> Plan:
 def screen(file: Path, progress: Progress) -> Screening:
     """Measures the candidates that were not measured yet, and counts who passes."""
     from stillme.select import screen as screens
+    from stillme.select.rates import screening
 
     with _held(file) as (settled, store):
         screens.screen(store, progress, os.cpu_count() or 1)
-        found = _screening(settled, store)
+        found = screening(settled, store, store.readings(screens.settings()))
     if found is None:
         raise SurroundingsError("Nothing could be screened.", "Run the command again with --debug.")
     return found
@@ -80,9 +81,9 @@ def export(file: Path, to: Path, incomplete: bool, progress: Progress) -> Path:
 
 def _screening(settled: Plan, store: Store) -> Screening | None:
     from stillme.select.rates import screening
-    from stillme.select.screen import settings
+    from stillme.select.screen import readings
 
-    return screening(settled, store, settings())
+    return screening(settled, store, readings(store))
 
 
 _Opened = Iterator[tuple[Plan, Store]]
@@ -93,6 +94,9 @@ def _looked_at(file: Path) -> _Opened:
     """A selection that was sampled, for reading. The data sets themselves need not be there any more."""
     settled = config.load(file, data_sets=False)
     with Store.look(settled.folder) as store:
+        if not store.pools():
+            said = f"{settled.folder} holds no candidates: nothing was sampled yet."
+            raise InputError(said, "Run `stillme sources sample` first.")
         sampling.refuse_other_grid(settled, store)
         yield settled, store
 

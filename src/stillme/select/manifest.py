@@ -51,7 +51,7 @@ def export(
     _refuse_taken(to)
     review = Review.of(store)
     chosen = table.choose(plan, store, review)
-    _refuse_undecided(table.undecided(plan, review.state), chosen, plan, partial)
+    _refuse_undecided(table.undecided(plan, store, review.state), chosen, plan, partial)
     with disk(to), _whole(to) as folder:
         pictures = _put_pictures(plan, store, chosen, folder, progress or Progress())
         manifest = table.gather(plan, store, review, pictures)
@@ -123,13 +123,24 @@ def _put_pictures(
     with progress.stage("Portraits", len(chosen)) as stage, ThreadPoolExecutor(os.cpu_count()) as pool:
 
         def put(one: Chosen) -> Picture:
-            picture, content = enlarge(store.image(one.candidate.portrait.image), plan.selection.upscaling)
+            picture, content = _enlarged(one, store, plan.selection.upscaling)
             _put(folder / picture.path, content)
             stage.count(Status.OK)
             return picture
 
         # Encoding takes long, and lets go of Python's lock meanwhile.
         return list(zip(chosen, pool.map(put, chosen), strict=True))
+
+
+def _enlarged(one: Chosen, store: Store, upscaling: Upscaling) -> tuple[Picture, bytes]:
+    portrait = one.candidate.portrait
+    try:
+        return enlarge(store.image(portrait.image), upscaling)
+    except images.BadImageError as error:
+        raise InputError(
+            f"The portrait {portrait.source_id} of {portrait.source}, chosen for {one.candidate.cell}, {error}.",
+            "Choose another candidate, or give `upscaling` a smaller side, then export again.",
+        ) from None
 
 
 def enlarge(content: bytes, upscaling: Upscaling) -> tuple[Picture, bytes]:

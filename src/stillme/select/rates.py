@@ -30,9 +30,9 @@ class Screening:
     findings: Sequence[str]
 
 
-def screening(plan: Plan, store: Store, settings: str) -> Screening | None:
-    """Of everything drawn so far; None where nothing was screened with these settings."""
-    readings, candidates = store.readings(settings), store.candidates()
+def screening(plan: Plan, store: Store, readings: Mapping[str, Reading]) -> Screening | None:
+    """Of everything drawn so far; None where nothing was screened. `readings`: image -> what was read."""
+    candidates = store.candidates()
     if not any(one.portrait.image in readings for one in candidates):
         return None
     judged = _judged(plan, candidates, readings)

@@ -18,10 +18,11 @@ from stillme.errors import InputError
 from stillme.ledger.writer import Insert
 from stillme.progress import Progress
 from stillme.records import Portrait
-from stillme.select.config import Plan
+from stillme.select.config import DataSet, Plan
 from stillme.select.pools import SPARE, Drawn, Entry, Heads, Short, TooFewKeptError, draw, shortages
 from stillme.select.store import Candidate, Store
 from stillme.sources import Reason, Remark, Row
+from stillme.sources.labels import Seen
 
 KEPT_REMARKS = 1000  # sentences that are kept for each reason; all are counted
 
@@ -37,10 +38,6 @@ class Remarks:
         self.counts[remark.reason] += 1
         if self.counts[remark.reason] <= KEPT_REMARKS:
             self.said.append(remark)
-
-    @property
-    def skipped(self) -> int:
-        return sum(count for reason, count in self.counts.items() if not reason.keeps)
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,10 @@ def sample(plan: Plan, store: Store, progress: Progress, strict: bool = False) -
     have = store.pools()
     if len(have) >= len(seeds):
         progress.say(f"Pools: {len(have)} drawn already, nothing to do")
-        return recall(store, plan)
+        there = recall(store, plan)
+        if strict:
+            _refuse_skips(there)
+        return there
     with tempfile.TemporaryDirectory(prefix="stillme-") as spool:
         drawer = _Drawer(plan, seeds, progress, Path(spool))
         drawn = drawer.settle()
@@ -133,17 +133,17 @@ def _refuse_changed(store: Store, again: Sequence[Drawn]) -> None:
 
 
 def _refuse_skips(found: Sampled) -> None:
-    skips = [remark for remark in found.remarks if not remark.reason.keeps]
+    skips = sum(count for word, count in found.reasons.items() if not Reason(word).keeps)
     if not skips and not found.shorts:
         return
-    lines = [f"  {remark}" for remark in skips[:20]]
-    if len(skips) > 20:
-        lines.append(f"  and {len(skips) - 20:,} more")
+    lines = [f"  {remark}" for remark in found.remarks if not remark.reason.keeps][:20]
+    if skips > len(lines):
+        lines.append(f"  and {skips - len(lines):,} more")
     lines += [f"  {short.cell}: {short.drawn} of {short.wanted} candidates" for short in found.shorts]
     raise InputError(
         "With --strict nothing may be skipped and no cell may stay short; nothing was changed:\n"
         + "\n".join(lines),
-        "\nMend the data set, or sample without --strict.",
+        "\nMend the data set (and give the selection another folder if it has pools), or sample without --strict.",
     )
 
 
@@ -192,14 +192,13 @@ class _Drawer:
         """Every row of every data set, labels only."""
         remarks, outside, rows = Remarks(), Counter[str](), 0
         heads = Heads(self._plan.grid, self._seeds, spare)
-        for name, data in self._plan.readers.items():
-            for found in data.reader.rows():
-                if isinstance(found, Remark):
-                    remarks.add(found)
-                    continue
-                rows += 1
-                if not heads.add(Entry(name, found)):
-                    outside[_outside(found, self._plan)] += 1
+        for name, found in _rows(self._plan.readers):
+            if isinstance(found, Remark):
+                remarks.add(found)
+                continue
+            rows += 1
+            if not heads.add(Entry(name, found)):
+                outside[_outside(found, self._plan)] += 1
         self.heads, self.outside = heads, outside
         self.remarks = self.remarks if self.remarks.counts else remarks
         self._progress.say(f"Rows: {rows:,} read, {sum(heads.listed.values()):,} of them in the grid")
@@ -207,15 +206,22 @@ class _Drawer:
     def _read(self, wanted: Sequence[Drawn]) -> None:
         """The images of some candidates; what cannot be used is rejected."""
         for name, data in self._plan.readers.items():
-            mine = {one.entry.key: one for one in wanted if one.entry.reader == name}
-            for row, content in data.reader.images([one.entry.row for one in mine.values()]):
-                one = mine[Entry(name, row).key]
+            unread = {one.entry.key: one for one in wanted if one.entry.reader == name}
+            for row, content in data.reader.images([one.entry.row for one in unread.values()]):
+                one = unread.pop(Entry(name, row).key)
                 found = content if isinstance(content, Remark) else self._usable(row, content)
                 if isinstance(found, Remark):
-                    self.remarks.add(found)
-                    self.rejected[one.entry.key] = one.cell
+                    self._leave_out(one, found)
                 else:
                     self.kept[one.entry.key] = found
+            for one in unread.values():
+                row = one.entry.row
+                said = f"the image {row.id} was not given by its reader"
+                self._leave_out(one, Remark(row.file, row.row, Reason.CORRUPT, said))
+
+    def _leave_out(self, one: Drawn, remark: Remark) -> None:
+        self.remarks.add(remark)
+        self.rejected[one.entry.key] = one.cell
 
     def _usable(self, row: Row, content: bytes) -> Usable | Remark:
         return usable(row, content, self._plan.rules.least_side, self._spool)
@@ -225,13 +231,11 @@ class _Drawer:
         return store.add_image(kept.path.read_bytes(), kept.facts)
 
     def _reject(self, drawn: Sequence[Drawn]) -> bool:
-        """Rejects candidates that are unusable, or show what an earlier one shows; whether there were any."""
-        before = len(self.rejected)
-        there = [one for one in drawn if one.entry.key in self.kept]
-        for one, remark in repeats(there, self.kept, self._plan.rules.duplicates.largest_distance):
-            self.remarks.add(remark)
-            self.rejected[one.entry.key] = one.cell
-        return len(self.rejected) > before or len(there) < len(drawn)
+        """Rejects candidates that show what an earlier one shows; whether a place is open and has to be drawn."""
+        copies = list(repeats(drawn, self.kept, self._plan.rules.duplicates.largest_distance))
+        for one, remark in copies:
+            self._leave_out(one, remark)
+        return bool(copies) or any(one.entry.key not in self.kept for one in drawn)
 
     def candidate(self, one: Drawn) -> Candidate:
         row, kept = one.entry.row, self.kept[one.entry.key]
@@ -265,6 +269,21 @@ class _Drawer:
         row, kept = one.entry.row, self.kept[one.entry.key]
         reason = Reason.TURNED_UPRIGHT if "upright" in kept.mended else Reason.CONVERTED
         return Remark(row.file, row.row, reason, f"{row.id} was {kept.mended}")
+
+
+def _rows(readers: Mapping[str, DataSet]) -> Iterator[tuple[str, Row | Remark]]:
+    """Every row with its reader. A data set and an id name one portrait, whichever reader gives it."""
+    counts, seen = Counter(data.name for data in readers.values()), Seen()
+    for name, data in readers.items():
+        for row in data.reader.rows():
+            if counts[data.name] > 1 and isinstance(row, Row) and seen.before(f"{data.name}\0{row.id}"):
+                said = (
+                    f"{row.id} of {data.name} is listed by another reader already, which counts; if they are two"
+                    " data sets, name each with 'dataset' in its reader's settings"
+                )
+                yield name, Remark(row.file, row.row, Reason.LISTED_TWICE, said)
+            else:
+                yield name, row
 
 
 def _outside(row: Row, plan: Plan) -> str:
@@ -311,23 +330,46 @@ def _mending(seen: images.Examined) -> str:
 
 
 def repeats(drawn: Sequence[Drawn], kept: Mapping[str, Usable], largest: int) -> Iterator[tuple[Drawn, Remark]]:
-    """Candidates that show what an earlier one shows, each with a remark that names that one."""
-    files: dict[str, Drawn] = {}
-    album, seen = fingerprint.Album(), list[Drawn]()
+    """Candidates that show what a settled one shows, each with a remark that names that one.
+
+    Settled are those before the first place that is open: without an image, or with a copy. What stands after that
+    place may itself be a copy of what will fill it, so nothing is rejected on its account. Places are thus decided
+    in their order, and no pool depends on those after it.
+    """
+    settled = _Settled(largest)
+    is_open = False
     for one in drawn:
-        image, row = kept[one.entry.key], one.entry.row
-        twin = files.get(image.original)
+        image = kept.get(one.entry.key)
+        remark = settled.shows(one, image) if image else None
+        if remark:
+            yield one, remark
+        is_open = is_open or remark is not None or image is None
+        if image and not is_open:
+            settled.add(one, image)
+
+
+class _Settled:
+    """Candidates that stay, to find which of them another one shows again."""
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._files: dict[str, Drawn] = {}
+        self._album, self._listed = fingerprint.Album(), list[Drawn]()
+
+    def add(self, one: Drawn, image: Usable) -> None:
+        self._files[image.original] = one
+        self._album.add(image.fingerprints[0])
+        self._listed.append(one)
+
+    def shows(self, one: Drawn, image: Usable) -> Remark | None:
+        twin = self._files.get(image.original)
         if twin is not None:
-            yield one, _same(row, twin, Reason.DUPLICATE, "is the very same file as")
-            continue
-        near = album.nearest(image.fingerprints)
-        if near is not None and near[1] <= largest:
-            said = f"looks like (fingerprints {near[1]} of 256 bits apart)"
-            yield one, _same(row, seen[near[0]], Reason.NEAR_DUPLICATE, said)
-            continue
-        files[image.original] = one
-        album.add(image.fingerprints[0])
-        seen.append(one)
+            return _same(one.entry.row, twin, Reason.DUPLICATE, "is the very same file as")
+        near = self._album.nearest(image.fingerprints)
+        if near is None or near[1] > self._largest:
+            return None
+        said = f"looks like (fingerprints {near[1]} of 256 bits apart)"
+        return _same(one.entry.row, self._listed[near[0]], Reason.NEAR_DUPLICATE, said)
 
 
 def _same(row: Row, twin: Drawn, reason: Reason, said: str) -> Remark:

@@ -46,6 +46,14 @@ def settings() -> str:
     return digest("screening", **portrait.effective())
 
 
+def readings(store: Store) -> dict[str, Reading]:
+    """Image -> what the pre-screen read as it measures today; where it has not, as it last did."""
+    newest = store.query(
+        "SELECT settings FROM screening ORDER BY settings = ? DESC, rowid DESC LIMIT 1", [settings()]
+    )
+    return store.readings(newest[0][0]) if newest else {}
+
+
 def screen(store: Store, progress: Progress, threads: int) -> None:
     """Measures what is missing and records each reading, whatever came of it."""
     require_packages(["cv2"], "The pre-screen")

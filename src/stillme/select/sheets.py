@@ -150,6 +150,11 @@ def needed(candidates: Sequence[Candidate], per_cell: int) -> int:
     return min(per_cell, len(candidates))
 
 
+def is_decided(state: State, cell: str, candidates: Sequence[Candidate], per_cell: int) -> bool:
+    """Whether a cell has all that it can get; one without candidates is never decided."""
+    return 0 < needed(candidates, per_cell) == len(state.chosen.get(cell, ()))
+
+
 def tick(state: State, screened: Screened, candidate: str, criterion: str) -> bool | None:
     """The tick that counts: the reviewer's own, else the pre-screen's; None where nobody said."""
     own = state.ticks.get((candidate, criterion))

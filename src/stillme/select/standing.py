@@ -9,7 +9,8 @@ from stillme.analysis.agreement import Kappa
 from stillme.select import choices
 from stillme.select.comparison import agreement_on_choices
 from stillme.select.config import Plan
-from stillme.select.store import Candidate, Store
+from stillme.select.sheets import is_decided
+from stillme.select.store import Candidate, Store, by_cell
 
 
 @dataclass(frozen=True)
@@ -43,30 +44,32 @@ def standing(plan: Plan, store: Store) -> Standing:
     actions, candidates = store.actions(), store.candidates()
     pool_of = {one.key: one.pool for one in candidates}
     pools, cells = store.pools(), [cell.id for cell in plan.grid.cells]
+    listed, per_cell = by_cell(plan.grid, candidates), plan.grid.per_cell
     reviewed, undecided = [], cells
     for place, name in enumerate(store.reviewers()):
         state = choices.fold(actions, name)
         mine = [action for action in actions if action.reviewer == name]
-        open_cells = [cell for cell in cells if not state.decided(cell, plan.grid.per_cell)]
+        open_cells = [cell for cell in cells if not is_decided(state, cell, listed[cell], per_cell)]
         undecided = open_cells if place == 0 else undecided
         hours = choices.seconds_at_work(mine) / 3600
         by_pool = choices.counts_by_pool(state, pool_of, pools)
         flagged = sum(state.flagged.values())
         reviewed.append(Reviewed(name, len(cells) - len(open_cells), flagged, by_pool, len(mine), hours))
     screened = store.query("SELECT count(DISTINCT image) FROM screening")[0][0]
-    about = (plan.selection.name, len(cells), plan.grid.per_cell, pools, len(candidates), screened)
-    return Standing(*about, reviewed, undecided, _agreement(store.reviewers(), actions, candidates))
+    about = (plan.selection.name, len(cells), per_cell, pools, len(candidates), screened)
+    return Standing(*about, reviewed, undecided, _agreement(store.reviewers(), actions, listed, per_cell))
 
 
 def _agreement(
-    reviewers: Sequence[str], actions: Sequence[choices.Action], candidates: Sequence[Candidate]
+    reviewers: Sequence[str],
+    actions: Sequence[choices.Action],
+    candidates: Mapping[str, Sequence[Candidate]],
+    per_cell: int,
 ) -> Kappa | None:
     """Said only when blindness is over: a number would tell one reviewer about the other."""
     compared = any(action.verb is choices.Verb.COMPARE for action in actions)
     if not compared or len(reviewers) < 2:
         return None
     before = choices.blind(actions)
-    cells: dict[str, list[Candidate]] = {}
-    for one in candidates:
-        cells.setdefault(one.cell, []).append(one)
-    return agreement_on_choices((choices.fold(before, reviewers[0]), choices.fold(before, reviewers[1])), cells)
+    states = choices.fold(before, reviewers[0]), choices.fold(before, reviewers[1])
+    return agreement_on_choices(states, candidates, per_cell)

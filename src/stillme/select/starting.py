@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from importlib import resources
@@ -53,23 +54,31 @@ def init(data: Path, file: Path) -> Path:
         raise InputError(f"There is no {data}.", "Give the folder that holds the data set.")
     text = resources.files("stillme").joinpath("templates/selection.yaml").read_text(encoding="utf-8")
     readers = _readers(data, path_from(file, data))
+    name, work = _quoted(file.stem), _quoted(f"{file.stem}-work")
     with disk(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        whole = text.format(file=file, name=file.stem, folder=f"{file.stem}-work", readers=readers)
+        whole = text.format(file=file, name=name, folder=work, readers=readers)
         file.write_text(whole, encoding="utf-8")
     return file
+
+
+def _quoted(text: str) -> str:
+    """Text as YAML reads it wherever it stands."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _readers(data: Path, shown: str) -> str:
     names = [path.name for path in islice(_files(data), LOOKED_AT)]
     if any(re.fullmatch(r"fairface_label_\w+\.csv", name) for name in names):
-        return FAIRFACE.format(folder=shown)
+        return FAIRFACE.format(folder=_quoted(shown))
     if any(_UTKFACE.match(name) for name in names):
-        return UTKFACE.format(folder=shown)
+        return UTKFACE.format(folder=_quoted(shown))
     tables = [name for name in names if name.endswith((".csv", ".tsv"))]
     if not tables and any(name.endswith(".parquet") for name in names):
-        return PARQUET.format(folder=shown)
-    return LABELLED.format(folder=shown, labels=f"{shown}/{tables[0]}" if tables else "labels.csv")
+        return PARQUET.format(folder=_quoted(shown))
+    return LABELLED.format(
+        folder=_quoted(shown), labels=_quoted(f"{shown}/{tables[0]}" if tables else "labels.csv")
+    )
 
 
 def _files(data: Path) -> Iterator[Path]:

@@ -28,6 +28,7 @@ from stillme.ledger.writer import Insert, Writer
 from stillme.lock import Lock
 from stillme.records import Portrait, Reading, Status, canonical
 from stillme.select.choices import Action
+from stillme.select.grid import Grid
 from stillme.sources import Reason, Remark
 
 FILE = "selection.sqlite"
@@ -196,7 +197,7 @@ class Store:
         return {image: Reading(Status(status), json.loads(figures), said) for image, status, figures, said in rows}
 
     def census(self) -> dict[str, dict[str, int]]:
-        """Of the newest draw: kind -> name -> rows. Kinds: cell, outside, reason, short."""
+        """Of the newest draw: kind -> name -> rows. Kinds: cell, drawn, rejected, outside, reason."""
         found: dict[str, dict[str, int]] = {}
         for kind, name, rows in self.query(
             "SELECT kind, name, rows FROM census WHERE draw = (SELECT max(draw) FROM census) ORDER BY rowid"
@@ -270,6 +271,15 @@ class Store:
         states = canonical(a.before), canonical(a.after), canonical(dict(a.criteria))
         row = (None, a.op, a.at, a.reviewer, a.verb.value, a.cell, a.candidate, *states, a.milliseconds)
         return self.append(Insert("action", row, again=True))
+
+
+def by_cell(grid: Grid, candidates: Iterable[Candidate]) -> dict[str, tuple[Candidate, ...]]:
+    """Every cell of the grid -> its candidates, both in their order."""
+    found: dict[str, list[Candidate]] = {cell.id: [] for cell in grid.cells}
+    for one in candidates:
+        if one.cell in found:
+            found[one.cell].append(one)
+    return {cell: tuple(listed) for cell, listed in found.items()}
 
 
 def _candidate(row: tuple[Any, ...], labels: Mapping[str, tuple[str, str]]) -> Candidate:

@@ -15,11 +15,13 @@ import polars as pl
 from stillme.errors import InputError
 from stillme.measures.portrait import FIGURES
 from stillme.records import Portrait, Reading
+from stillme.select import screen
 from stillme.select.choices import Action, State, blind, fold
 from stillme.select.config import Plan
 from stillme.select.criteria import judge
 from stillme.select.grid import Cell
-from stillme.select.store import Candidate, Store
+from stillme.select.sheets import is_decided, needed
+from stillme.select.store import Candidate, Store, by_cell
 
 IMAGES = "images"
 
@@ -61,10 +63,10 @@ class Review:
         states = fold(before, first), fold(before, second) if second else State()
         return cls(first, fold(actions, first), second, states)
 
-    def agreed(self, candidate: Candidate, per_cell: int) -> bool | None:
+    def agreed(self, candidate: Candidate, needed: int) -> bool | None:
         """Whether the second reviewer chose the same; None without one, and where that one has not decided."""
-        other = self.blind[1]
-        return candidate.key in other.chosen[candidate.cell] if other.decided(candidate.cell, per_cell) else None
+        chosen = self.blind[1].chosen.get(candidate.cell, ())
+        return candidate.key in chosen if len(chosen) == needed else None
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class One:
     portrait: Portrait  # as a run knows it: with the exported image
     method: str | None  # by which it was enlarged
     review: Review
-    per_cell: int
+    needed: int  # how many portraits its cell can get
 
     @property
     def candidate(self) -> Candidate:
@@ -136,19 +138,13 @@ class Manifest:
 def choose(plan: Plan, store: Store, review: Review) -> list[Chosen]:
     """The chosen candidates, cell by cell."""
     known = {one.key: one for one in store.candidates()}
-    readings = newest_readings(store)
+    readings = screen.readings(store)
     found: list[Chosen] = []
     for cell in plan.grid.cells:
         for place, key in enumerate(review.state.chosen.get(cell.id, ()), start=1):
             reading = readings.get(known[key].portrait.image)
             found.append(Chosen(known[key], place, reading, _ticks(plan, review.state, key, reading)))
     return found
-
-
-def newest_readings(store: Store) -> dict[str, Reading]:
-    """Image -> what the pre-screen read when it last ran; nothing where it never did."""
-    newest = store.query("SELECT settings FROM screening ORDER BY rowid DESC LIMIT 1")
-    return store.readings(newest[0][0]) if newest else {}
 
 
 def _ticks(plan: Plan, state: State, key: str, reading: Reading | None) -> dict[str, bool | None]:
@@ -159,12 +155,18 @@ def _ticks(plan: Plan, state: State, key: str, reading: Reading | None) -> dict[
     return {name: state.ticks.get((key, name), measured.get(name)) for name in ids}
 
 
-def undecided(plan: Plan, state: State) -> tuple[Cell, ...]:
-    return tuple(cell for cell in plan.grid.cells if not state.decided(cell.id, plan.grid.per_cell))
+def undecided(plan: Plan, store: Store, state: State) -> tuple[Cell, ...]:
+    grid, listed = plan.grid, by_cell(plan.grid, store.candidates())
+    return tuple(cell for cell in grid.cells if not is_decided(state, cell.id, listed[cell.id], grid.per_cell))
 
 
 def gather(plan: Plan, store: Store, review: Review, pictures: Sequence[tuple[Chosen, Picture]]) -> Manifest:
-    ones = tuple(_one(plan, review, chosen, picture) for chosen, picture in pictures)
+    candidates = tuple(store.candidates())
+    listed = by_cell(plan.grid, candidates)
+    ones = tuple(
+        _one(plan, review, chosen, picture, needed(listed[chosen.candidate.cell], plan.grid.per_cell))
+        for chosen, picture in pictures
+    )
     made = tuple(columns(plan, ones))
     _refuse_twice(made)
     first, last = store.query("SELECT min(at), max(at) FROM pool")[0]
@@ -173,8 +175,8 @@ def gather(plan: Plan, store: Store, review: Review, pictures: Sequence[tuple[Ch
         review=review,
         ones=ones,
         columns=made,
-        undecided=undecided(plan, review.state),
-        candidates=tuple(store.candidates()),
+        undecided=undecided(plan, store, review.state),
+        candidates=candidates,
         pools=store.pools(),
         drawn=(first, last),
         census=store.census(),
@@ -182,12 +184,12 @@ def gather(plan: Plan, store: Store, review: Review, pictures: Sequence[tuple[Ch
     )
 
 
-def _one(plan: Plan, review: Review, chosen: Chosen, picture: Picture) -> One:
+def _one(plan: Plan, review: Review, chosen: Chosen, picture: Picture, needed: int) -> One:
     was = chosen.candidate.portrait
     labels = {d: was.labels[d] for d in plan.protocol.groups.dimensions if d in was.labels}
     portrait = Portrait.of(was.source, was.source_id, picture.sha256, labels, was.licence, was.split)
     method = plan.selection.upscaling.method if picture.sha256 != was.image else None
-    return One(chosen, picture, portrait, method, review, plan.grid.per_cell)
+    return One(chosen, picture, portrait, method, review, needed)
 
 
 # The columns
@@ -307,7 +309,7 @@ _REVIEWED = (
         "agreed",
         pl.Boolean,
         "whether the second reviewer, still blind, chose the same; null: none, or not decided",
-        lambda o: o.review.agreed(o.candidate, o.per_cell),
+        lambda o: o.review.agreed(o.candidate, o.needed),
     ),
     Column(
         "flagged",

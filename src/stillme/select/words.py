@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from stillme.columns import table
 from stillme.records import Status
@@ -26,7 +28,9 @@ QUOTED = 5  # remarks a reason that are printed; all are kept in the selection
 def plain(found: Any) -> Any:
     """For scripts: the same facts as JSON."""
     if is_dataclass(found) and not isinstance(found, type):
-        return {name: plain(value) for name, value in asdict(found).items()}
+        return {field.name: plain(getattr(found, field.name)) for field in fields(found)}
+    if isinstance(found, pl.DataFrame):
+        return found.to_dicts()
     if isinstance(found, Mapping):
         return {str(key): plain(value) for key, value in found.items()}
     if isinstance(found, Sequence) and not isinstance(found, str):

@@ -33,6 +33,7 @@ class Settings(Frozen):
     images: str | None = None
     aliases: dict[str, dict[str, str]] = Field(default_factory=dict)
     licence: str = ""
+    dataset: str = ""
 
 
 def read(settings: Settings, folder: Path, vocabulary: Vocabulary) -> FairFace:
@@ -41,9 +42,9 @@ def read(settings: Settings, folder: Path, vocabulary: Vocabulary) -> FairFace:
         raise ValueError(f"folder: {here} is not a folder")
     lists = {split: here / f"fairface_label_{split}.csv" for split in dict.fromkeys(settings.splits)}
     found = {split: path for split, path in lists.items() if path.is_file()}
-    if not found:
-        looked = ", ".join(path.name for path in lists.values())
-        raise ValueError(f"folder: {here} holds no list of labels; looked for {looked}")
+    missing = [path.name for split, path in lists.items() if split not in found]
+    if not found or (missing and "splits" in settings.model_fields_set):
+        raise ValueError(f"folder: {here} holds no list of labels; looked for {', '.join(missing)}")
     given = open_files(folder / settings.images) if settings.images else None
     files = {split: given or _files_beside(here, split) for split in found}
     tables = {split: open_table(path, (_FILE, *DIMENSIONS)) for split, path in found.items()}

@@ -44,6 +44,7 @@ class Settings(Frozen):
     columns: dict[str, str] = Field(default_factory=dict)
     aliases: dict[str, dict[str, str]] = Field(default_factory=dict)
     licence: str = ""
+    dataset: str = ""
 
     @field_validator("config", mode="before")
     @classmethod
@@ -118,8 +119,9 @@ def _shards(path: Path, settings: Settings) -> tuple[Shard, ...]:
         for file in files
         if split in _splits_of(file, base, settings.splits)
     )
-    if not found:
-        looked = ", ".join(f"{split}-*.parquet" for split in settings.splits)
+    missing = [split for split in settings.splits if split not in {shard.split for shard in found}]
+    if not found or (missing and "splits" in settings.model_fields_set):
+        looked = ", ".join(f"{split}-*.parquet" for split in missing)
         raise ValueError(f"folder: {base} holds no shards of these splits; looked for {looked}")
     return found
 
@@ -192,7 +194,7 @@ class Shards:
 
     def _images_of(self, file: Any, group: int, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
         """Some rows of one row group; what comes after the last of them is not read."""
-        done = 0
+        done, why = 0, "the column of images ends before this row"
         try:
             for first, column in _few(file, group, self.columns[_IMAGE]):
                 while done < len(rows) and rows[done].address[2] < first + len(column):
@@ -202,9 +204,10 @@ class Shards:
                 if done == len(rows):
                     return
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            for row in rows[done:]:
-                said = f"{row.id} cannot be read from row group {group}: {brief(error)}"
-                yield row, Remark(row.file, row.row, Reason.CORRUPT, said)
+            why = brief(error)
+        for row in rows[done:]:
+            said = f"{row.id} cannot be read from row group {group}: {why}"
+            yield row, Remark(row.file, row.row, Reason.CORRUPT, said)
 
 
 def _few(file: Any, group: int, image: str) -> Iterator[tuple[int, Any]]:

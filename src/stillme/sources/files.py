@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Protocol
 
-from stillme.errors import disk, explain_os_error
+from stillme.errors import disk, explain_os_error, printable
 from stillme.sources import Reason, Remark, Row
 
 LARGEST = 200_000_000  # bytes of one image file
@@ -24,6 +24,7 @@ _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack with
 _LITTER = "__MACOSX"
 _DRIVE = re.compile("[A-Za-z]:")
 _ENCRYPTED = 0x1
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def contents(files: Files, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | R
 
 
 def _absent(name: str, where: Path) -> Flaw:
-    return Flaw(Reason.MISSING_FILE, f"{name} is not in {where.resolve().name}")
+    return Flaw(Reason.MISSING_FILE, f"{name} is not in {printable(where.resolve().name)}")
 
 
 def _bounded(file: IO[bytes], name: str) -> bytes | Flaw:
@@ -227,5 +228,5 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> byt
     try:
         with archive.open(member) as file:
             return _bounded(file, name)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+    except _DAMAGE as error:
         return Flaw(Reason.CORRUPT, f"{name} cannot be unpacked: {error or type(error).__name__}")

@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from stillme.errors import printable
 from stillme.protocol.schema import Text
 from stillme.sources import Reason, Remark, Row
 from stillme.sources.files import Files, contents, listed, open_files
@@ -55,7 +56,7 @@ def read(settings: Settings, folder: Path, vocabulary: Vocabulary) -> Listed | N
     _check_columns(settings.columns, vocabulary)
     files = open_files(here)
     if settings.labels is None:
-        return Named(here.resolve().name, files, vocabulary)
+        return Named(printable(here.resolve().name), files, vocabulary)
     path = folder / settings.labels
     return Listed(open_table(path, settings.columns.values()), path.name, settings.columns, files, vocabulary)
 
@@ -109,6 +110,8 @@ class Named:
             yield self._row(row, name)
 
     def _row(self, row: int, name: str) -> Row | Remark:
+        if not _is_utf8(name):
+            return Remark(self.name, row, Reason.BAD_ROW, f"the name {name!r} is not UTF-8; rename it")
         if flaw := self.files.flaw(name):
             return Remark(self.name, row, flaw.reason, flaw.said)
         fitting = _UTKFACE.fullmatch(name.rpartition("/")[2])
@@ -126,3 +129,8 @@ class Named:
 
     def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
         return contents(self.files, rows)
+
+
+def _is_utf8(name: str) -> bool:
+    """Bytes of a file's name that are no text stand there as halves of characters, which no table can hold."""
+    return name.encode("utf-8", "ignore").decode() == name

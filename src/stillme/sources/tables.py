@@ -215,6 +215,10 @@ def scan(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[Spot, 
             except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # also text that is none
                 for row in range(first + read, first + count):
                     yield Remark(name, row, Reason.CORRUPT, f"row group {group} cannot be read: {brief(error)}")
+            else:
+                if read < count:
+                    said = f"row group {group} ends here; {count - read:,} more rows were to come"
+                    yield Remark(name, first + read, Reason.CORRUPT, said)
             first += count
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from stillme import config as configs
 from stillme import design as designs
 from stillme import edit as editing
+from stillme import gather as gathering
 from stillme import judge as judging
 from stillme.analysis.versions import in_turn
 from stillme.backends import Lane
@@ -59,7 +60,7 @@ class Party:
 
     @cached_property
     def portraits(self) -> list[Portrait]:
-        return [p for prepared in self.config.sources.values() for p, _ in prepared.make().portraits()]
+        return gathering.listed(self.config)
 
     @cached_property
     def design(self) -> Design:

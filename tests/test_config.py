@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from stillme import config, measures
 from stillme.config import Config
@@ -189,15 +190,31 @@ def test_a_truth_file_of_ones_own_is_read_beside_the_audit(
         ("does: fade, strength", "does: skin, strength", "belongs to effects that do"),
     ],
 )
-def test_words_in_a_truth_file_that_the_protocol_does_not_know(
-    load_audit: Callable[..., Config], tmp_path: Path, old: str, new: str, said: str
+@pytest.mark.parametrize("where", ["mine.yaml", "audit.yaml"])
+def test_words_in_a_truth_that_the_protocol_does_not_know(
+    load_audit: Callable[..., Config], tmp_path: Path, old: str, new: str, said: str, where: str
 ) -> None:
+    """The same in a file of its own and in the audit itself."""
     text = (Path(config.__file__).parent / "editors/truths/even.yaml").read_text()
     assert old in text
-    (tmp_path / "mine.yaml").write_text(text.replace(old, new, 1))
+    changed = text.replace(old, new, 1)
+    (tmp_path / "mine.yaml").write_text(changed)
+    truth = where if where == "mine.yaml" else yaml.safe_load(changed)
     with pytest.raises(FaultsError) as raised:
-        load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}}])
-    assert said in str(raised.value) and "mine.yaml:" in str(raised.value)
+        load_audit(editors=[{**PLANTED, "settings": {"truth": truth}}])
+    assert any(said in str(fault) and f"{where}:" in str(fault) for fault in raised.value.faults)
+
+
+def test_a_truth_file_that_changes_after_it_was_read_changes_nothing(
+    load_audit: Callable[..., Config], tmp_path: Path
+) -> None:
+    """Another process that makes the editor reads no file again."""
+    shipped = Path(config.__file__).parent / "editors/truths"
+    shutil.copy(shipped / "even.yaml", tmp_path / "mine.yaml")
+    prepared = load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}}]).editors["p"]
+    shutil.copy(shipped / "lightens.yaml", tmp_path / "mine.yaml")
+    assert prepared.recipe is not None and prepared.recipe().truth == prepared.make().truth
+    assert prepared.recipe().truth.id == "even"
 
 
 def test_a_pretended_price_does_not_change_what_is_done(load_audit: Callable[..., Config]) -> None:

@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -114,15 +115,28 @@ def test_16_bit_colour() -> None:
 
 def png_16(levels: np.ndarray[Any, np.dtype[np.uint16]]) -> bytes:
     """An RGB PNG of 16 bits a channel, which Pillow reads and does not write."""
+    height, width = levels.shape[:2]
+    return png(width, height, 16, 2, b"".join(b"\0" + row.astype(">u2").tobytes() for row in levels))
 
+
+def png_without_palette() -> bytes:
+    """A PNG whose pixels are numbers of colours, without the colours."""
+    return png(4, 4, 8, 3, b"\0\1\2\3\4" * 4)
+
+
+def png(width: int, height: int, depth: int, kind: int, rows: bytes) -> bytes:
     def chunk(name: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
-    height, width = levels.shape[:2]
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in levels)
-    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0)
     parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + parts
+
+
+@pytest.mark.parametrize("read", [images.inspect, images.examine, images.pixels])
+def test_a_palette_that_is_missing_is_a_sentence(read: Callable[[bytes], object]) -> None:
+    with pytest.raises(images.BadImageError, match=r"^cannot be decoded: \w"):
+        read(png_without_palette())
 
 
 def test_cmyk_shows_its_colours() -> None:
@@ -189,6 +203,19 @@ def test_an_animation_shows_its_first_frame(file_format: str, options: dict[str,
     content = saved(frames[0], file_format, save_all=True, append_images=frames[1:], duration=90, **options)
     assert Image.open(io.BytesIO(content)).n_frames == 3  # type: ignore[attr-defined]
     assert (images.pixels(content) == (0x20, 0x40, 0x60)).all()
+
+
+def test_a_jpeg_with_further_pictures_behind_it_is_a_jpeg() -> None:
+    """As phones write portraits; Pillow calls it MPO."""
+    behind = Image.new("RGB", (24, 16), "#c08040")
+    content = saved(NOISE, "MPO", save_all=True, append_images=[behind])
+    assert Image.open(io.BytesIO(content)).format == "MPO"
+    alone = saved(NOISE, "JPEG")
+    assert images.inspect(content) == images.inspect(alone) == images.Facts("jpg", 48, 32, False)
+    assert images.media_type(content) == "image/jpeg"
+    assert images.examine(content).frames == 1
+    assert (images.pixels(content) == images.pixels(alone)).all()
+    assert (images.reduced(content, 12) == images.reduced(alone, 12)).all()
 
 
 def converted(colour: tuple[int, int, int], primaries: Any, gamma: float) -> list[float]:

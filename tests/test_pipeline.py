@@ -17,6 +17,7 @@ from stillme.progress import Progress
 from stillme.records import EditReply, JudgeReply, JudgeRequest, Portrait, Status
 from stillme.tidy import tidy
 from tests.scripted import ACTORS, Editor, Judge, Source
+from tests.test_images import png_without_palette
 
 Load = Callable[..., Config]
 
@@ -78,6 +79,13 @@ def test_what_an_editor_may_return(load_audit: Load) -> None:
         ]
         kept = [seen.image(row[0]) for row in seen.query("SELECT image FROM edit WHERE image IS NOT NULL")]
         assert b"<html>sorry</html>" in kept, "what came back is kept, whatever it is"
+
+
+def test_a_picture_that_its_reader_stumbles_over_costs_one_edit_and_not_the_run(load_audit: Load) -> None:
+    broken = EditReply(Status.OK, png_without_palette(), cost_usd=0.5)
+    config = few(load_audit, Editor([broken, fine(), fine()]), Judge(threes))
+    pipeline.run(config, Progress())
+    assert statuses(config) == {"corrupt": 1, "ok": 2}
 
 
 def test_a_picture_made_on_the_way_that_is_none_costs_the_edit_nothing(load_audit: Load) -> None:

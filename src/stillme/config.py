@@ -380,7 +380,7 @@ class Need:
 
 def check_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> None:
     """Every key and every package that a run will need, before it spends anything. `parts`: of the audit."""
-    for need in needs(config, parts):
+    for need in (*needs(config, parts), *inner_keys(config, parts)):
         backends.require_key(need.key_env, need.who)
         backends.require_packages(need.packages, need.who)
 
@@ -397,6 +397,14 @@ def needs(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator
         yield Need("The engine 'ray'", packages=("ray",))
     if config.audit.objects:
         yield Need("Keeping objects at a URL", packages=tuple(config.audit.objects.packages))
+
+
+def inner_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[Need]:
+    """Keys that settings name, such as that of a text encoder elsewhere."""
+    for part, _, row in _rows(config.audit):
+        for value in getattr(config, part)[row.id].inputs.values() if part in parts else ():
+            if isinstance(value, Mapping) and isinstance(value.get("key_env"), str):
+                yield Need(_who(part, row), value["key_env"])
 
 
 _EXTRACTOR = "The extractor of 'mitigate'"
@@ -439,7 +447,7 @@ def _prepare(
         return [document.fault(at, str(error))]
     except OSError as error:  # e.g. a name longer than any file's
         return [document.fault(at, f"names a file that cannot be read: {error.strerror}")]
-    return _with_recipe(prepared, module, settings, place)
+    return _with_recipe(prepared, module, place)
 
 
 def _control_editors(audit: Audit, place: backends.Place) -> dict[str, backends.Prepared[Any]]:
@@ -449,7 +457,7 @@ def _control_editors(audit: Audit, place: backends.Place) -> dict[str, backends.
         if control.by == "stillme":
             module = backends.load(editors.CONTROLS, control.by)
             settings = module.Settings(quality=control.quality, scale=control.scale or 1.0)
-            made[control.id] = _with_recipe(module.prepare(settings, place), module, settings, place)
+            made[control.id] = _with_recipe(module.prepare(settings, place), module, place)
     return made
 
 
@@ -459,12 +467,14 @@ def _makers(place: backends.Place) -> dict[str, backends.Prepared[Any]]:
     if rules is None:
         return {}
     settings = making.Settings(kinds=rules.made())
-    return {MAKER: _with_recipe(making.prepare(settings, place), making, settings, place)}
+    return {MAKER: _with_recipe(making.prepare(settings, place), making, place)}
 
 
 def _with_recipe(
-    prepared: backends.Prepared[Any], module: ModuleType, settings: BaseModel, place: backends.Place
+    prepared: backends.Prepared[Any], module: ModuleType, place: backends.Place
 ) -> backends.Prepared[Any]:
+    """With the settings as they were settled: a file that an audit names may be another one later."""
+    settings = module.Settings.model_validate(prepared.inputs)
     return replace(prepared, recipe=partial(backends.make_again, module.__name__, settings, place))
 
 

@@ -20,6 +20,7 @@ LARGEST_PIXELS = 64_000_000
 # All that is ever parsed: others are rare, and Pillow hands some of them (EPS) to another program.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
 _EXTENSIONS = {"JPEG": "jpg", "PNG": "png", "WEBP": "webp"}
+_SEVERAL_JPEGS = "MPO"  # Pillow's name
 
 Pixels = NDArray[np.uint8]
 
@@ -66,14 +67,22 @@ def inspect(content: bytes) -> Facts:
 
 
 def _facts(image: Image.Image) -> Facts:
-    extension = _EXTENSIONS.get(image.format or "")
+    extension = _EXTENSIONS.get(_format(image))
     if extension is None:
         raise BadImageError(f"is of the format {image.format}; JPEG, PNG and WebP are read")
     return Facts(extension, image.width, image.height, _is_flat(image))
 
 
+def _format(image: Image.Image) -> str:
+    """A JPEG with further pictures behind it, as phones write them, is a JPEG."""
+    return "JPEG" if image.format == _SEVERAL_JPEGS else image.format or ""
+
+
 def _is_flat(image: Image.Image) -> bool:
-    bands = _over_white(_eight_bits(image)).getextrema()
+    try:
+        bands = _over_white(_eight_bits(image)).getextrema()
+    except Exception as error:
+        raise _undecodable(error) from None
     return all(isinstance(band, tuple) and band[0] == band[1] for band in bands)
 
 
@@ -94,7 +103,8 @@ def examine(content: bytes) -> Examined:
     """Decodes the whole image and says what is unusual about it."""
     image = _open(content)
     facts = _facts(image)
-    frames, mode = int(getattr(image, "n_frames", 1)), image.mode
+    frames = 1 if image.format == _SEVERAL_JPEGS else int(getattr(image, "n_frames", 1))
+    mode = image.mode
     profile = image.info.get("icc_profile")
     odd = isinstance(profile, bytes) and mode in _SPACES and _transform(profile, mode) is not None
     turned = _upright(image) is not image
@@ -126,11 +136,16 @@ def enlarged(content: bytes, side: int, method: str) -> bytes:
     image = _shown(content)
     scale = side / min(image.size)
     size = (round(image.width * scale), round(image.height * scale))
-    if size[0] * size[1] > LARGEST_PIXELS:
-        raise BadImageError(f"would have {size[0]} × {size[1]} pixels; the limit is {LARGEST_PIXELS:,}")
+    require_room(*size)
     buffer = io.BytesIO()
     image.resize(size, _METHODS[method]).save(buffer, "PNG", icc_profile=None)
     return buffer.getvalue()
+
+
+def require_room(width: int, height: int) -> None:
+    """No picture is made that could not be read again."""
+    if width * height > LARGEST_PIXELS:
+        raise BadImageError(f"would have {width} × {height} pixels; the limit is {LARGEST_PIXELS:,}")
 
 
 def fitted(content: bytes, side: int) -> Pixels:
@@ -185,7 +200,7 @@ def comment(content: bytes) -> str:
 def media_type(content: bytes) -> str:
     """The file's MIME type, without decoding the picture; empty where it is none that is read."""
     image = _header(content)
-    found = "" if image is None else image.format
+    found = "" if image is None else _format(image)
     return Image.MIME[found] if found in _EXTENSIONS else ""
 
 
@@ -222,8 +237,12 @@ def _open(content: bytes, least: int = 0) -> Image.Image:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise BadImageError(f"claims more than {LARGEST_PIXELS:,} pixels") from None
     except Exception as error:
-        raise BadImageError(f"cannot be decoded: {error}") from None
+        raise _undecodable(error) from None
     return image
+
+
+def _undecodable(error: Exception) -> BadImageError:
+    return BadImageError(f"cannot be decoded: {str(error) or type(error).__name__}")
 
 
 def _shown(content: bytes) -> Image.Image:
@@ -235,7 +254,7 @@ def _as_shown(image: Image.Image) -> Image.Image:
     try:
         return _over_white(_eight_bits(_upright(image)), profile if isinstance(profile, bytes) else b"")
     except Exception as error:
-        raise BadImageError(f"cannot be decoded: {error}") from None
+        raise _undecodable(error) from None
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

@@ -130,7 +130,9 @@ def test_all_missing_and_a_constant_are_said(marked: pl.DataFrame, protocol: Pro
     missing = disparities(marked.with_columns(hit=pl.lit(None, pl.Boolean)), protocol, "race")
     assert missing["reason"].unique().to_list() == ["nothing judged"] and no_nan(missing)
     constant = disparities(marked.with_columns(hit=pl.lit(True)), protocol, "race")
-    assert constant["reason"].unique().to_list() == ["no difference between persons of one group"] and no_nan(constant)
+    assert constant["reason"].unique().to_list() == ["no difference between persons of one group"] and no_nan(
+        constant
+    )
     assert (
         (constant["disparity"] == 0).all()
         and (constant["p_range"] == 1).all()

@@ -17,12 +17,14 @@ import pytest
 import torch
 
 import diffusers
+from stillme import config
 from stillme.backends import Place
 from stillme.editors import flux2
 from stillme.editors.diffusing import Diffuser
 from stillme.errors import SurroundingsError
 from stillme.protocol import builtin
 from stillme.records import Status
+from tests.conftest import Write
 from tests.diffusers.editing import prepare, request, sum_of
 
 COMMIT = "c" * 40
@@ -76,6 +78,42 @@ def test_a_folder_that_changed_since_it_was_checked_is_refused(flux2_folder: Pat
     (folder / "scheduler/scheduler_config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(SurroundingsError, match="not those that were prepared"):
         prepared.make()
+
+
+def test_another_process_refuses_a_folder_that_changed_as_well(
+    flux2_folder: Path, tmp_path: Path, write_audit: Write
+) -> None:
+    folder = tmp_path / "changing"
+    shutil.copytree(flux2_folder, folder)
+    settings = {"source": str(folder), "device": "cpu", "num_inference_steps": 2}
+    made = config.load(write_audit(editors=[{"id": "flux", "kind": "flux2", "settings": settings}])).editors[
+        "flux"
+    ]
+    (folder / "scheduler/scheduler_config.json").write_text("{}", encoding="utf-8")
+    assert made.recipe is not None
+    with pytest.raises(SurroundingsError, match="not those that were prepared"):
+        made.recipe()
+
+
+@pytest.mark.parametrize("part", ["transformer", "text_encoder", "vae"])
+def test_weights_that_are_cut_off_are_a_sentence(flux2_folder: Path, tmp_path: Path, part: str) -> None:
+    folder = tmp_path / "cut"
+    shutil.copytree(flux2_folder, folder)
+    weights = next((folder / part).glob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+    with pytest.raises(SurroundingsError, match=r"FLUX.2 cannot be loaded from .*Check that the folder"):
+        prepare("flux2", folder).make()
+
+
+def test_whatever_stands_in_the_way_of_loading_is_a_sentence(
+    flux2_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def place(self: Any, pipe: Any) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(Diffuser, "place", place)
+    with pytest.raises(SurroundingsError, match=r"cannot be loaded from .*: CUDA error: an illegal"):
+        prepare("flux2", flux2_folder).make()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
@@ -176,7 +214,7 @@ def test_other_errors_are_not_taken_for_it(flux2_folder: Path, monkeypatch: pyte
 
 
 @contextmanager
-def encoder(answer: Callable[[str], bytes], seen: list[Any]) -> Iterator[dict[str, Any]]:
+def encoder(answer: Callable[[str], bytes], seen: list[Any], status: int = 200) -> Iterator[dict[str, Any]]:
     import json
 
     class Handler(BaseHTTPRequestHandler):
@@ -184,7 +222,7 @@ def encoder(answer: Callable[[str], bytes], seen: list[Any]) -> Iterator[dict[st
             said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             seen.append((said, self.headers.get("Authorization")))
             body = answer(said["prompt"])
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Type", "application/octet-stream")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -250,3 +288,24 @@ def test_a_text_encoder_that_does_not_answer_is_a_failure_of_the_network(
     remote = prepare("flux2", flux2_folder, remote_text_encoder=settings).make()
     reply = remote.edit(request())
     assert reply.status is Status.NETWORK and "text encoder" in reply.detail and "secret" not in reply.detail
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_wrong_key_or_address_of_a_text_encoder_ends_the_run_with_a_sentence(
+    flux2_folder: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setenv("AN_ENCODER_KEY", "secret")
+    with encoder(lambda words: b"no", [], status) as settings:
+        remote = prepare("flux2", flux2_folder, remote_text_encoder=settings).make()
+        with pytest.raises(SurroundingsError, match=rf"answered {status}: no\. Check the url .* AN_ENCODER_KEY"):
+            remote.edit(request())
+
+
+def test_what_a_text_encoder_refuses_is_no_portraits_fault(
+    flux2_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AN_ENCODER_KEY", "secret")
+    with encoder(lambda words: b"no", [], 400) as settings:
+        reply = prepare("flux2", flux2_folder, remote_text_encoder=settings).make().edit(request())
+    assert reply.status is Status.SERVER_ERROR and not reply.status.is_final
+    assert reply.detail == "the text encoder did not answer: 400: no"

@@ -126,7 +126,8 @@ def test_how_an_edit_may_end(name: str) -> None:
     with Server(bfl({"status": "Pending"}, said)) as server:
         reply = edit(server)
     assert (reply.status, reply.code, reply.detail) == (status, code, detail)
-    assert reply.image is None and reply.cost_usd == 0 and reply.request_id == "task-1"
+    assert reply.image is None and reply.request_id == "task-1"
+    assert reply.cost_usd == (0 if reply.status.stage else 0.045), "what is moderated is not charged for"
     assert len(server.seen) == 3, "handed in once, asked after twice, never handed in again"
     assert ("stage" in reply.notes) == (name == "policy")
 
@@ -160,6 +161,30 @@ def test_too_late_and_too_large() -> None:
     assert (reply.status, reply.detail) == (Status.TIMEOUT, "not ready after 0.2 s")
     with Server(endless(50_000_001, announced=True)) as server:
         assert "larger than 50,000,000 bytes" in edit(server).detail
+
+
+READY = bfl({"status": "Ready"})
+LOST: dict[str, tuple[tuple[Turn, ...], Status, str]] = {
+    "the link is refused": (
+        (READY, READY, says(403, {"detail": "signature expired"})),
+        Status.SERVER_ERROR,
+        "403",
+    ),
+    "the task is forgotten": ((READY, says(404, {"detail": "not here"})), Status.SERVER_ERROR, "404"),
+    "the key is refused": ((READY, says(401, {"detail": "who?"})), Status.SERVER_ERROR, "401"),
+    "it stays pending": ((bfl({"status": "Pending"}),), Status.TIMEOUT, ""),
+    "the line breaks": ((READY, cut()), Status.NETWORK, ""),
+    "nowhere to ask": ((says(200, {"id": "task-1", "cost": 4.5}),), Status.SERVER_ERROR, "empty_response"),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_what_goes_wrong_after_an_edit_was_taken_is_its_own_trouble_and_paid_for(name: str) -> None:
+    turns, status, code = LOST[name]
+    with Server(*turns) as server:
+        reply = edit(server, deadline_s=0.5)
+    assert (reply.status, reply.code, reply.request_id) == (status, code, "task-1")
+    assert not reply.status.is_final and reply.cost_usd == 0.045 and reply.detail
 
 
 def test_a_question_that_goes_unanswered_does_not_lose_the_edit() -> None:
@@ -209,6 +234,12 @@ def test_what_a_plan_needs_to_know() -> None:
     assert one.price is not None and one.dropped == {}
     with pytest.raises(ValidationError, match="concurrency"):
         prepared(concurrency=25)  # the service takes 24
+
+
+@pytest.mark.parametrize("name", ["prompt", "seed", "input_image", "input_image_2", "width"])
+def test_extra_fields_do_not_replace_what_is_asked(name: str) -> None:
+    with pytest.raises(ValidationError, match=f"extra: {name} is set by stillme"):
+        prepared(extra={name: 1})
 
 
 OTHER_PIXELS: Mapping[str, Any] = {

@@ -50,6 +50,12 @@ def test_what_is_no_picture_is_rejected() -> None:
     assert reply.status is Status.REJECTED and reply.detail == "the portrait is not an image file"
 
 
+def test_a_portrait_too_large_to_be_enlarged_is_rejected() -> None:
+    reply = made(images.lossless(np.zeros((4000, 4100, 3), np.uint8)), scale=2.0)
+    assert reply.status is Status.REJECTED
+    assert reply.detail == "the portrait would have 8200 × 8000 pixels; the limit is 64,000,000"
+
+
 def test_settings_are_part_of_what_is_done(protocol: Protocol) -> None:
     place = Place(Path(), protocol)
     one, other = (prepare(Settings(quality=60, scale=scale), place) for scale in (1.0, 2.0))

@@ -195,6 +195,7 @@ INVALID = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_
     "turn",
     [
         gemini_error(400, "INVALID_ARGUMENT", "API key not valid.", INVALID),
+        gemini_error(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
         gemini_error(403, "PERMISSION_DENIED", "no"),
         gemini_error(404, "NOT_FOUND", "models/x is not found"),
     ],

@@ -5,17 +5,18 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stillme import config
+from stillme import backends, config
 from stillme.backends import Lane
 from stillme.editors import VAE_ROUND_TRIP, flux2, qwen, step1x
 from stillme.editors.weights import fingerprint
-from stillme.errors import FaultsError
+from stillme.errors import FaultsError, SurroundingsError
 from tests.conftest import Write
 from tests.editors.open_weights import key, pipeline_folder, prepare
 
@@ -210,6 +211,36 @@ def test_a_remote_text_encoder_is_off_and_says_what_leaves_the_machine(tmp_path:
     assert told.caveats == ("Instructions, not pictures, were sent to encoder.example, which encoded them.",)
     other_key = prepare(flux2, tmp_path, revision=COMMIT, remote_text_encoder={"url": URL, "key_env": "B_KEY"})
     assert key(told) == key(other_key) and "A_KEY" not in str(told.effective)
+
+
+def test_the_key_of_a_remote_text_encoder_is_looked_for_before_anything_is_loaded(
+    write_audit: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = {"url": URL, "key_env": "AN_ENCODER_KEY"}
+    row = {"id": "flux", "kind": "flux2", "settings": {"revision": COMMIT, "remote_text_encoder": encoder}}
+    loaded = config.load(write_audit(editors=[row]))
+    monkeypatch.setattr(backends, "require_packages", lambda requires, who: None)
+    monkeypatch.delenv("AN_ENCODER_KEY", raising=False)
+    with pytest.raises(SurroundingsError, match=r"The editor 'flux' needs a key .* AN_ENCODER_KEY"):
+        config.check_keys(loaded, ["editors"])
+    config.check_keys(loaded, ["judges"])
+    monkeypatch.setenv("AN_ENCODER_KEY", "secret")
+    config.check_keys(loaded)
+
+
+@pytest.mark.parametrize(
+    ("cards", "device", "said"),
+    [(1, "cuda:1", "finds cuda:0."), (2, "cuda:2", "finds cuda:0, cuda:1."), (0, "cuda", "finds none.")],
+)
+def test_a_card_that_is_not_there_is_said(tmp_path: Path, cards: int, device: str, said: str) -> None:
+    torch = SimpleNamespace(
+        cuda=SimpleNamespace(is_available=lambda: cards > 0, device_count=lambda: cards),
+        backends=SimpleNamespace(mps=SimpleNamespace(is_available=lambda: False)),
+    )
+    with pytest.raises(SurroundingsError, match=rf"set to the device {device}, and torch {said}"):
+        flux2.Flux2(flux2.Settings(device=device))._require_device(torch)
+    for there in ("cpu", *[f"cuda:{n}" for n in range(cards)], *(["cuda"] if cards else [])):
+        flux2.Flux2(flux2.Settings(device=there))._require_device(torch)
 
 
 def test_an_audit_names_what_is_wrong_with_an_open_editor(write_audit: Write) -> None:

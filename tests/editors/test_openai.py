@@ -84,6 +84,13 @@ def test_the_cost_is_computed_from_what_the_service_counted() -> None:
     )
 
 
+def test_what_was_counted_is_paid_for_without_a_picture_too() -> None:
+    with Server(openai_picture(), openai_picture(data=[])) as server:
+        whole, empty = edit(server), edit(server)
+    assert (empty.status, empty.image) == (Status.SERVER_ERROR, None)
+    assert empty.cost_usd == whole.cost_usd > 0
+
+
 def test_counts_that_are_none_are_not_counted() -> None:
     """Below zero they would give back what other edits cost."""
     usage = {"output_tokens": -5, "input_tokens_details": {"text_tokens": True, "image_tokens": 290}}

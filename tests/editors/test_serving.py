@@ -149,8 +149,10 @@ def test_too_many_or_no_pictures_are_refused(client: TestClient) -> None:
 
 
 def test_a_control_needs_no_words(client: TestClient) -> None:
-    answer = ask(client, "", control="vae_round_trip")
-    assert answer.json()["stillme"]["notes"]["seen"] == "0 0 vae_round_trip"
+    for words in ({}, {"prompt": ""}):
+        fields = {**words, "control": "vae_round_trip"}
+        answer = client.post("/v1/images/edits", data=fields, files=[("image", FILE)])
+        assert answer.json()["stillme"]["notes"]["seen"] == "0 0 vae_round_trip"
 
 
 def test_a_body_above_the_limit_is_not_read(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,28 @@ def test_the_bytes_are_those_of_the_same_editor_here(protocol: Protocol) -> None
     apart.close()
 
 
+class Slow:
+    """Takes its time when it is made, or when it is asked."""
+
+    def __init__(self, made: float, asked: float) -> None:
+        time.sleep(made)
+        self.asked = asked
+
+    def edit(self, request: EditRequest) -> EditReply:
+        time.sleep(self.asked)
+        return EditReply(Status.OK)
+
+
+def test_a_deadline_is_for_the_answer_and_not_for_loading() -> None:
+    apart = Apart({"loads": partial(Slow, 3, 0), "edits": partial(Slow, 0, 30)})
+    request = EditRequest("k", b"", "go", 0)
+    assert apart.editor("loads", deadline=1.5).edit(request).status is Status.OK
+    hung = apart.editor("edits", deadline=0.2).edit(request)
+    assert (hung.status, hung.detail) == (Status.TIMEOUT, "no answer after 0.2 s; its process was ended")
+    assert apart.editor("loads").edit(request).status is Status.OK
+    apart.close()
+
+
 def test_children_end_when_their_parent_is_killed() -> None:
     code = (
         "from tests.engine.test_apart import Odd, ask; from stillme.engine.apart import Apart\n"

@@ -10,6 +10,8 @@ from stillme import heads, images
 from stillme.images import Pixels
 from stillme.measures.bench import Bench
 from stillme.measures.faces import Finder, Mesh
+from stillme.measures.identity import read
+from stillme.measures.view import Optics, Pair, View
 from stillme.records import Status
 from tests.measures import pairs
 from tests.measures.pairs import saved
@@ -68,6 +70,15 @@ def test_the_most_prominent_face_of_a_source_is_its_person(bench: Bench) -> None
     alone = pairs.figures(bench, SOURCE, SOURCE, "skin_tone_shift")
     assert found["faces_before"] == 2
     assert found["lightness_before"] == pytest.approx(alone["lightness_before"], abs=0.5)
+
+
+def test_a_re_encode_is_read_at_the_same_person() -> None:
+    """Also where another face comes out as the more prominent one."""
+    optics = Optics()
+    source = View(SOURCE, "source", optics)
+    source.echoes = (View(beside(sized(OTHER, 560), sized(PERSON, 384)), "re-encoded source", optics),)
+    assert source.echoes[0].person.size > source.person.size
+    assert read(Pair(source, source))["similarity_reencoded"] > 0.9
 
 
 def test_nobody(bench: Bench) -> None:

@@ -41,20 +41,13 @@ def look(file: Path, cards: tuple[Gpu, ...] | None) -> Needed:
         named = [need for need in config.keys_of(audit) if need.key_env]
         unset = _lacks(named)
         return Needed(audit.name, (Lack(error.sentence, error.next_step), *unset), (), (_STOPPED,))
-    needed = [need for need in (*config.needs(loaded), *_inner_keys(loaded)) if need.key_env or need.packages]
+    every = (*config.needs(loaded), *config.inner_keys(loaded))
+    needed = [need for need in every if need.key_env or need.packages]
     lacks = (*_lacks(needed), *_cards(loaded, cards), *_offline(loaded))
     return Needed(loaded.audit.name, lacks, tuple(_met(needed)), (*_memory(loaded, cards), *_weights(loaded)))
 
 
 _STOPPED = "The audit could be read no further than this; ask again once it is mended."
-
-
-def _inner_keys(loaded: Config) -> Iterator[Need]:
-    """Keys that settings name, such as that of a text encoder elsewhere."""
-    for name, made in loaded.editors.items():
-        for value in made.inputs.values():
-            if isinstance(value, Mapping) and isinstance(value.get("key_env"), str):
-                yield Need(f"The editor '{name}'", value["key_env"])
 
 
 def _lacks(needed: Iterable[Need]) -> tuple[Lack, ...]:

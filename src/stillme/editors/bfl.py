@@ -11,10 +11,11 @@ import base64
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from stillme import hosting
 from stillme.backends import Place, Prepared
@@ -50,8 +51,16 @@ class Settings(Limits):
     extra: dict[str, bool | int | float | str] = Field(default_factory=dict)
     most_images: int = Field(default=MOST_IMAGES, ge=1, le=MOST_IMAGES)
 
+    @model_validator(mode="after")
+    def _fits(self) -> Settings:
+        taken = {name for name in self.extra if name in _OURS or name.startswith("input_image")}
+        if taken:
+            raise ValueError(f"extra: {', '.join(sorted(taken))} is set by stillme; use the setting of that name")
+        return self
+
 
 _FIELDS = ("width", "height", "safety_tolerance", "output_format", "steps", "guidance")
+_OURS = ("prompt", "seed", *_FIELDS)
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[BflEditor]:
@@ -82,11 +91,14 @@ class BflEditor:
     async def edit(self, request: EditRequest) -> EditReply:
         try:
             handed_in = await self._hand_in(request)
-            task = handed_in.json if isinstance(handed_in.json, dict) else {}
-            return await self._collect(task, handed_in)
         except RemoteError as error:
             hosting.raise_if_hopeless(error, "Black Forest Labs", self.settings.model, self.key_env)
             return hosted.failed(error)
+        task = handed_in.json if isinstance(handed_in.json, dict) else {}
+        reply = await self._collected(task, handed_in)
+        if reply.status is Status.OK or reply.status.stage:  # what is moderated is not charged for
+            return reply
+        return replace(reply, cost_usd=_told_usd(task) or 0.0)
 
     async def close(self) -> None:
         await self.client.close()
@@ -94,6 +106,14 @@ class BflEditor:
     async def _hand_in(self, request: EditRequest) -> Answer:
         path = quote(self.settings.model, safe="")
         return await self.client.call(Call("POST", path, json=question(self.settings, request)))
+
+    async def _collected(self, task: Mapping[str, Any], handed_in: Answer) -> EditReply:
+        """What came of an edit that was taken. Whatever goes wrong now is the trouble of this one alone."""
+        try:
+            return await self._collect(task, handed_in)
+        except RemoteError as error:
+            kind = Status.SERVER_ERROR if error.kind in (Status.REJECTED, Status.QUOTA) else error.kind
+            return replace(hosted.failed(error, kind=kind), request_id=str(task.get("id") or error.request_id))
 
     async def _collect(self, task: Mapping[str, Any], handed_in: Answer) -> EditReply:
         number, url = str(task.get("id") or ""), task.get("polling_url")
@@ -130,9 +150,9 @@ class BflEditor:
         return (await self.client.call(Call("GET", link, accepts=_FILES, keyless=True, paced=False))).body
 
     def _cost(self, *told: Mapping[str, Any]) -> float:
-        """Credits that the service says it took; else what is expected."""
-        said = next((one["cost"] for one in told if _is_cost(one.get("cost"))), None)
-        return hosted.expected_usd(self.priced) if said is None else round(said * USD_A_CREDIT, 8)
+        """What the service says it took; else what is expected."""
+        said = _told_usd(*told)
+        return hosted.expected_usd(self.priced) if said is None else said
 
 
 def question(settings: Settings, request: EditRequest) -> dict[str, Any]:
@@ -155,6 +175,12 @@ def _ended(said: Mapping[str, Any], number: str, notes: Mapping[str, str]) -> Ed
     kind = _BLOCKED.get(status, Status.SERVER_ERROR)
     detail = _words(details) or ("" if status else "the service did not say how the edit ended")
     return EditReply(kind, detail=detail, code=status or "empty_response", request_id=number, notes=notes)
+
+
+def _told_usd(*told: Mapping[str, Any]) -> float | None:
+    """The credits that the service named first; None where it named none."""
+    said = next((one["cost"] for one in told if _is_cost(one.get("cost"))), None)
+    return None if said is None else round(said * USD_A_CREDIT, 8)
 
 
 def _is_cost(value: Any) -> bool:

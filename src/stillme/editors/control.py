@@ -50,10 +50,10 @@ class Control:
 
     def edit(self, request: EditRequest) -> EditReply:
         try:
-            picture = images.pixels(request.image)
+            picture = scaled(images.pixels(request.image), self.settings.scale)
         except images.BadImageError as error:
             return EditReply(Status.REJECTED, detail=f"the portrait {error}")
-        return EditReply(Status.OK, images.encode(scaled(picture, self.settings.scale), self.settings.quality))
+        return EditReply(Status.OK, images.encode(picture, self.settings.quality))
 
 
 def scaled(picture: images.Pixels, scale: float) -> images.Pixels:
@@ -61,4 +61,5 @@ def scaled(picture: images.Pixels, scale: float) -> images.Pixels:
     if scale == 1:
         return picture
     height, width = (max(1, round(side * scale)) for side in picture.shape[:2])
+    images.require_room(width, height)
     return np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.LANCZOS))

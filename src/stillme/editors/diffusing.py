@@ -25,7 +25,7 @@ from stillme import images
 from stillme.backends import Lane, Place, Prepared
 from stillme.editors import VAE_ROUND_TRIP
 from stillme.editors.weights import fingerprint
-from stillme.errors import SurroundingsError
+from stillme.errors import StillmeError, SurroundingsError
 from stillme.protocol.schema import EditorRow
 from stillme.records import EditReply, EditRequest, Status
 from stillme.strict import Frozen, unknown
@@ -316,9 +316,11 @@ class Diffuser:
                 self._pipe = self._load()
                 self._made = self._circumstances()
                 return
+            except StillmeError:
+                raise
             except Exception as error:
                 if not is_out_of_memory(error):
-                    raise
+                    raise self._unloadable(error) from error
                 said = _first_line(error)
             if not self._lower():
                 raise SurroundingsError(f"{self.label} does not fit into memory: {said}.", self._remedy())
@@ -345,18 +347,19 @@ class Diffuser:
         made = getattr(diffusers, self.pipeline, None)
         if made is None:
             raise self._lacks_class(diffusers.__version__)
-        try:
-            more = self.components()
-            return made.from_pretrained(
-                str(self._found(made, more)),
-                use_safetensors=True,
-                local_files_only=True,
-                **{dtype_word(): getattr(torch, self.settings.dtype)},
-                **more,
-            )
-        except (OSError, ValueError, ImportError, KeyError) as error:
-            said = f"{self.label} cannot be loaded from {self.settings.source}: {_first_line(error)}"
-            raise SurroundingsError(f"{said.rstrip('.')}.", self._how_to_get()) from error
+        more = self.components()
+        return made.from_pretrained(
+            str(self._found(made, more)),
+            use_safetensors=True,
+            local_files_only=True,
+            **{dtype_word(): getattr(torch, self.settings.dtype)},
+            **more,
+        )
+
+    def _unloadable(self, error: Exception) -> SurroundingsError:
+        """Whatever it is, it would stand in the way of every edit."""
+        said = f"{self.label} cannot be loaded from {self.settings.source}: {_first_line(error)}"
+        return SurroundingsError(f"{said.rstrip('.')}.", self._how_to_get())
 
     def _lacks_class(self, found: str) -> SurroundingsError:
         return SurroundingsError(
@@ -385,11 +388,12 @@ class Diffuser:
         )
 
     def _require_device(self, torch: Any) -> None:
-        kind = self.settings.device_kind
-        there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}.get(kind)
-        if there is not None and not there():
+        kind, _, number = self.settings.device.partition(":")
+        found = _devices(torch, kind)
+        if kind != "cpu" and f"{kind}:{number or 0}" not in found:
             raise SurroundingsError(
-                f"{self.label} is set to the device {self.settings.device}, and torch finds none.",
+                f"{self.label} is set to the device {self.settings.device}, and torch finds"
+                f" {', '.join(found) or 'none'}.",
                 "Run it on a machine with one, serve it from there (stillme editors serve), or set device: cpu.",
             )
 
@@ -558,6 +562,13 @@ def _free() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def _devices(torch: Any, kind: str) -> list[str]:
+    """What torch can compute on besides the CPU, of one kind."""
+    if kind == "mps":
+        return ["mps:0"] if torch.backends.mps.is_available() else []
+    return [f"cuda:{n}" for n in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
 
 
 def _device_name(torch: Any, device: str) -> str:

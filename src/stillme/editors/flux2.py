@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 from PIL import Image
 from pydantic import Field, field_validator
 
-from stillme import images
+from stillme import hosting, images
 from stillme.backends import Place, Prepared, require_key
 from stillme.editors import diffusing
 from stillme.editors.diffusing import Diffuser, Open
-from stillme.records import EditReply, EditRequest
+from stillme.errors import SurroundingsError
+from stillme.records import EditReply, EditRequest, Status
 from stillme.remote import PACKAGES, Call, Client, Limits, RemoteError, Url, is_loopback
 from stillme.strict import Frozen
 
@@ -105,8 +106,19 @@ class Flux2(Diffuser):
         try:
             return super().edit(request)
         except RemoteError as error:
-            detail = f"the text encoder did not answer: {error}"
-            return EditReply(error.kind, detail=detail, request_id=error.request_id)
+            return self._unworded(error)
+
+    def _unworded(self, error: RemoteError) -> EditReply:
+        """The encoder sees no portrait: whatever it refuses is no portrait's fault."""
+        if error.status_code in hosting.UNDECIDED:
+            key = self.settings.remote_text_encoder.key_env
+            raise SurroundingsError(
+                f"The text encoder of FLUX.2 answered {str(error).rstrip('.')}.",
+                f"Check the url of remote_text_encoder{f' and the key in {key}' if key else ''}, then run again.",
+            ) from error
+        status = Status.SERVER_ERROR if error.kind is Status.REJECTED else error.kind
+        detail = f"the text encoder did not answer: {error}"
+        return EditReply(status, detail=detail, request_id=error.request_id)
 
     def components(self) -> dict[str, Any]:
         parts: dict[str, Any] = {"text_encoder": None} if self.settings.remote_text_encoder else {}

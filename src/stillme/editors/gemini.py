@@ -109,7 +109,8 @@ class GeminiEditor:
 
     def _failed(self, error: RemoteError) -> EditReply:
         code = str(hosting.inner(error.said).get("status") or "")
-        if "API_KEY_INVALID" in str(error.said):  # comes as a 400, and every call would end like it
+        # Both come as a 400, and every call would end like it. The second: an unsupported country, no billing.
+        if "API_KEY_INVALID" in str(error.said) or code == "FAILED_PRECONDITION":
             error.status_code = 401
         if is_quota(error):
             return hosted.failed(error, code, Status.QUOTA)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field, StringConstraints, model_validator
@@ -133,13 +134,14 @@ class OpenaiEditor:
         data = said.get("data")
         first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
         image = hosted.picture(first.get("b64_json"))
+        tokens = counted(said.get("usage"))
         if image is None:
-            return _empty(answer, first)
+            return replace(_empty(answer, first), cost_usd=hosted.cost_usd(self.priced, tokens) if tokens else 0.0)
         told = _told(said) if self.settings.service == OURS else {}
         return EditReply(
             Status.OK,
             image,
-            cost_usd=hosted.cost_usd(self.priced, counted(said.get("usage"))),
+            cost_usd=hosted.cost_usd(self.priced, tokens),
             request_id=answer.request_id,
             made=told.get("made", {}),
             notes={**told.get("notes", {}), **hosted.tried(answer.attempts)},

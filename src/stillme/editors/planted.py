@@ -20,12 +20,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from PIL import Image, ImageFilter
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails
 
 from stillme import heads, images, looks
 from stillme.backends import Place, Prepared
 from stillme.editors import VAE_ROUND_TRIP, planted_scenes
-from stillme.errors import Fault, FaultsError
+from stillme.errors import FaultsError
 from stillme.heads.signature import key_in
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis, Outcome, Prompt
@@ -146,7 +147,8 @@ class Settings(Frozen):
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[Planted]:
-    truth = settings.truth if isinstance(settings.truth, Truth) else read_truth(settings.truth, place)
+    given = settings.truth
+    truth = _fitting(given, place.protocol) if isinstance(given, Truth) else read_truth(given, place)
     drawn = {"truth": truth.spelled_out(), "draw": settings.draw}
     return Prepared(
         {"backend": "planted", "version": VERSION, **drawn},
@@ -172,22 +174,35 @@ def read_truth(name: str, place: Place) -> Truth:
         raise ValueError(f"there is no truth '{name}': shipped are {known}; else give the path of a file")
     document = Document(str(name if path is shipped else path), read_text(path))
     truth = document.read_as(Truth)
-    faults = document.faults + ([] if truth is None else _misfits(truth, place.protocol, document))
+    misfits = _misfits(truth, place.protocol) if truth else ()
+    faults = document.faults + [document.fault(where, said) for where, said in misfits]
     if truth is None or faults:
         raise FaultsError(faults)
     return truth
 
 
-def _misfits(truth: Truth, protocol: Protocol, document: Document) -> list[Fault]:
-    """Words of the truth file that the protocol does not know."""
+def _fitting(truth: Truth, protocol: Protocol) -> Truth:
+    """A truth that stands in the audit itself; its faults are named as those of any setting."""
+    faults = [
+        InitErrorDetails(type="value_error", loc=("truth", *path), input=path[-1], ctx={"error": ValueError(said)})
+        for path, said in _misfits(truth, protocol)
+    ]
+    if faults:
+        raise ValidationError.from_exception_data("truth", faults)
+    return truth
+
+
+def _misfits(truth: Truth, protocol: Protocol) -> Iterator[tuple[Path_, str]]:
+    """Words of a truth that the protocol does not know, with where they stand."""
     named: list[Path_] = [("otherwise", axis) for axis in truth.otherwise]
     named += [("effects", n, "score", axis) for n, effect in enumerate(truth.effects) for axis in effect.score]
-    found = [document.fault(path, "is not an axis") for path in named if path[-1] not in protocol.axes]
+    for path in named:
+        if path[-1] not in protocol.axes:
+            yield path, "is not an axis"
     for path in _traits_named(truth):
         trait, word = str(path[-2]), path[-1]
         if word not in _words(protocol, trait):
-            found.append(document.fault(path, f"is not a known {trait}"))
-    return found
+            yield path, f"is not a known {trait}"
 
 
 def _traits_named(truth: Truth) -> Iterator[Path_]:

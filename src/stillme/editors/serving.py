@@ -269,7 +269,7 @@ async def _asked(form: FormData, desk: Desk) -> EditRequest:
     fault = _fault(fields, pictures, desk)
     if fault:
         raise HTTPException(400, fault)
-    words, seed, control = fields["prompt"], int(fields.get("seed", "0")), fields.get("control", "")
+    words, seed, control = fields.get("prompt", ""), int(fields.get("seed", "0")), fields.get("control", "")
     return EditRequest(uuid.uuid4().hex, pictures[0], words, seed, control, tuple(pictures[1:]))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from stillme.errors import StillmeError, SurroundingsError
 from stillme.records import EditReply, EditRequest, MeasureRequest, Reading, Status
 
+LOAD = ""  # asked instead of a verb: the thing is only made
 Makes = Mapping[str, Callable[[], Any]]  # must survive pickling: functions of modules, with their arguments
 
 
@@ -39,7 +40,7 @@ class Apart:
         """What `verb` of the thing called `name` answers in this thread's child; EndedError if that has died.
 
         A child that has not answered after `deadline` seconds is killed: nothing else bounds code that swallows
-        every exception.
+        every exception. Making the thing, before the first question about it, does not count.
         """
         child: _Child | None = getattr(self._own, "child", None)
         if child is None:
@@ -102,6 +103,7 @@ class _Child:
         self._process.start()
         theirs.close()
         self._makes, self._ready = dict(makes), False
+        self._loaded: set[str] = set()
 
     def _wait_until_ready(self) -> None:
         """A child that cannot even start would not start for the next question either. What it makes goes to it by
@@ -121,6 +123,12 @@ class _Child:
     def ask(self, name: str, verb: str, request: object, deadline: float | None = None) -> Any:
         if not self._ready:
             self._wait_until_ready()
+        if name not in self._loaded:
+            self._answer(name, LOAD, None)
+            self._loaded.add(name)
+        return self._answer(name, verb, request, deadline)
+
+    def _answer(self, name: str, verb: str, request: object, deadline: float | None = None) -> Any:
         self._line.send((name, verb, request))
         if not self._line.poll(deadline):
             raise TimeoutError
@@ -145,16 +153,18 @@ class Made:
         self._makes = makes
         self._made: dict[str, Any] = {}
 
-    def load(self) -> Exception | None:
-        """Makes everything now; what fails is returned."""
-        failure: Exception | None = _spoken(self._make_all)
+    def load(self, *names: str) -> Exception | None:
+        """Makes these now, or everything; what fails is returned."""
+        failure: Exception | None = _spoken(lambda: self._make(names or tuple(self._makes)))
         return failure
 
-    def _make_all(self) -> None:
-        for name in self._makes:
+    def _make(self, names: Iterable[str]) -> None:
+        for name in names:
             self._thing(name)
 
     def answer(self, name: str, verb: str, request: object) -> Any:
+        if verb == LOAD:
+            return self.load(name)
         return _spoken(lambda: getattr(self._thing(name), verb)(request))
 
     def _thing(self, name: str) -> Any:

@@ -41,7 +41,7 @@ def prepare(settings: Settings, place: Place) -> Prepared[Reader]:
 def read(pair: Pair) -> Mapping[str, float]:
     before, after = pair.people
     source = pair.source.embedding(before)
-    echoes = [cosine(source, echo.embedding(echo.person)) for echo in pair.source.echoes if echo.faces]
+    echoes = [cosine(source, again.edit.embedding(again.people[1])) for again in pair.source.echoed]
     found = {"similarity": cosine(source, pair.edit.embedding(after))}
     return found | ({"similarity_reencoded": min(echoes)} if echoes else {})
 

@@ -166,10 +166,15 @@ class View:
         again = (images.encode(self.pixels, quality=60), images.encode(whole, quality=95))
         return tuple(View(content, f"re-encoded {self.name}", self._optics) for content in again)
 
+    @property
+    def echoed(self) -> tuple[Pair, ...]:
+        """Beside each re-encode that shows a face. Not kept: a view that holds itself would stay in memory."""
+        return tuple(Pair(self, echo) for echo in self.echoes if echo.faces)
+
     def echoed_shifts(self, limits: Limits) -> list[float]:
         """By how much the skin seems lighter or darker in each re-encode; read once."""
         if self._shifts is None:
-            self._shifts = [shift for echo in self.echoes for shift in _shift(Pair(self, echo), limits)]
+            self._shifts = [shift for pair in self.echoed for shift in _shift(pair, limits)]
         return self._shifts
 
     @cached_property

@@ -257,6 +257,21 @@ def test_axes_say_what_may_rest_on_raters(made: Whole, sections: dict[str, Secti
     )
 
 
+def test_the_declared_endpoints_are_tested_beneath_the_contrasts(
+    made: Whole, sections: dict[str, Section]
+) -> None:
+    table = tables(sections["contrasts"])["declared-endpoints"]
+    assert column(table, "Endpoint") == ["Soft erasure", "Race changed", "Skin tone change, net direction"] * 2
+    tested = {(row["editor"], row["outcome"]): row["p_holm"] for row in made.tables["primary"].to_dicts()}
+    place = [one.label for one in table.columns].index("p, corrected")
+    assert [row[place].sort for row in table.rows] == [
+        tested[editor, outcome]
+        for editor in ("even", "replace")
+        for outcome in ("soft_erasure", "race_changed", "skin_tone")
+    ]
+    assert all(int(n) > 100 for n in column(table, "Judged")) and set(column(table, "Missing")) != {"0"}
+
+
 def test_what_rests_on_raters_says_how_many_persons_they_saw(sections: dict[str, Section]) -> None:
     rates = tables(sections["people"])["corrected-rates"]
     place = [one.label for one in rates.columns].index("Persons")

@@ -56,7 +56,7 @@ __all__ = ["Context", "Example", "Further", "Party", "build", "render", "section
 _STYLES = ("report.css", "plots.css")
 Make = Callable[[Findings, Context], Section]
 _BOUNDED = ("missing_by_group", "bounds", "bounds_of_contrasts", "outcomes_by_editor")
-_FOUND: tuple[Make, ...] = (refusals.build, outcomes.build, groups.build, contrasts.build)
+_FOUND: tuple[Make, ...] = (refusals.build, outcomes.build, groups.build)
 _SEEN: tuple[Make, ...] = (gallery.build,)
 _READ: tuple[Make, ...] = (measures.build, planted.build)
 _JUDGED: tuple[Make, ...] = (judges.build,)
@@ -133,6 +133,7 @@ def _found(findings: Findings | None, context: Context, tables: Tables) -> Itera
     if findings is None:
         return
     yield from _made(_FOUND, findings, context)
+    yield contrasts.build(findings, context, tables)
     yield from _analysed(_APART[:1], tables, context)
     yield from axes.build(findings, tables, context)
     yield from _analysed(_APART[1:], tables, context)

@@ -1,16 +1,21 @@
-"""Contrasts: everyone else against the reference group. The only place that claims come from."""
+"""Contrasts: everyone else against the reference group. The only place that claims come from.
+
+The endpoints that the protocol declares stand beneath them, tested as a family of their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import polars as pl
+
 from stillme.analysis.contrast import FEWEST_PERSONS
 from stillme.analysis.findings import Findings
 from stillme.report import sentences
-from stillme.report.blocks import Fold, Section, bullets, prose
+from stillme.report.blocks import Block, Fold, Section, bullets, prose
 from stillme.report.context import Context
-from stillme.report.lookup import by_key, editor_names
+from stillme.report.lookup import Tables, by_key, editor_names, ordered
 from stillme.report.numbers import INTERVAL, known, plural
 from stillme.report.tables import (
     JUDGED,
@@ -32,19 +37,17 @@ from stillme.report.tables import (
 _TOO_FEW = f"fewer than {FEWEST_PERSONS} persons on one side"
 
 
-def build(findings: Findings, context: Context) -> Section:
+def build(findings: Findings, context: Context, tables: Tables) -> Section:
     said = sentences.verdicts(findings, context)
     lines = [f"{editor.name}: {verdict.text}" for editor in context.editors for verdict in said[editor.id]]
-    return Section(
-        "contrasts",
-        "Contrasts",
-        "Contrasts",
-        (
-            prose(_reading(context)),
-            _table(findings, context),
-            Fold("The same in sentences", plural(len(lines), "sentences"), (bullets(lines),)),
-        ),
-    )
+    blocks: list[Block] = [
+        prose(_reading(context)),
+        _table(findings, context),
+        Fold("The same in sentences", plural(len(lines), "sentences"), (bullets(lines),)),
+    ]
+    if "primary" in tables and tables["primary"].height:
+        blocks.append(_declared(tables, context))
+    return Section("contrasts", "Contrasts", "Contrasts", tuple(blocks))
 
 
 def _reading(context: Context) -> str:
@@ -95,6 +98,12 @@ def _columns(context: Context) -> list[Column]:
         words("Outcome", "outcome", labels),
         _side(f"Other than {reference}", "others", {dimension: others}),
         _side(reference, "reference", {dimension: [apart]}),
+        *_tested(),
+    ]
+
+
+def _tested() -> list[Column]:
+    return [
         difference("Difference", _TOO_FEW, f"points, {INTERVAL}"),
         probability("p", "p", _TOO_FEW),
         probability("p, corrected", "p_holm", _TOO_FEW),
@@ -106,13 +115,53 @@ def _columns(context: Context) -> list[Column]:
 
 def _side(label: str, side: str, groups: Mapping[str, Sequence[str]]) -> Column:
     """One side's rate. Behind it are all its judged edits, of as many persons as are printed."""
-    column = proportion(label, f"{side}_rate", f"{side}_persons", "no person with a judged edit", "persons")
     return leads(
-        column, lambda row: samples(editor=row["editor"], outcome=row["outcome"], happened=JUDGED, **groups)
+        _share(label, side),
+        lambda row: samples(editor=row["editor"], outcome=row["outcome"], happened=JUDGED, **groups),
     )
+
+
+def _share(label: str, side: str) -> Column:
+    return proportion(label, f"{side}_rate", f"{side}_persons", "no person with a judged edit", "persons")
 
 
 def _shown(row: Row) -> Cell:
     if not known(row["p_holm"]):
         return absent(_TOO_FEW)
     return Cell("shown" if row["p_holm"] < sentences.SHOWN_BELOW else "not shown", row["p_holm"])
+
+
+# The declared endpoints
+
+
+def _declared(tables: Tables, context: Context) -> Table:
+    _, reference = context.contrasted
+    frame = tables["primary"]
+    counts = pl.concat(
+        tables[id].select("editor", pl.col(name).alias("outcome"), "judged", "missing")
+        for id, name in (("outcomes_by_editor", "outcome"), ("signed_by_editor", "axis"))
+        if id in tables
+    )
+    own = frame.join(counts, on=["editor", "outcome"], how="left", maintain_order="left")
+    outcomes = {name: outcome.label for name, outcome in context.outcomes.items()}
+    labels = outcomes | {id: f"{axis.label}, net direction" for id, axis in context.protocol.axes.items()}
+    plan = context.protocol.analysis.primary
+    columns = [
+        words("Editor", "editor", editor_names(context)),
+        words("Endpoint", "outcome", labels),
+        _share(f"Other than {reference}", "others"),
+        _share(reference, "reference"),
+        *_tested(),
+    ]
+    return table(
+        "declared-endpoints",
+        "Declared endpoints",
+        ordered(own, editor=[one.id for one in context.editors], outcome=[*plan.outcomes, *plan.net]),
+        columns,
+        own,
+        notes=(
+            "What the protocol declares before a score is looked at, as one family of its own (Holm). The "
+            "analysis and the claims of a gate speak of these, the first screen of the contrasts above. "
+            "Net direction: the share of edits above the scale’s neutral point minus the share below.",
+        ),
+    )

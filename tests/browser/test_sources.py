@@ -71,19 +71,15 @@ def served(folder: Path) -> Iterator[str]:
         assert "Everything" in process.stdout.read()
 
 
-def rank_of(card: Any) -> int:
-    found = re.search(r"rank (\d+) of", card.inner_text())
-    assert found
-    return int(found[1])
+RANKS = "cards => cards.map(card => Number(/rank (\\d+) of/.exec(card.innerText)[1]))"
 
 
 def choose_by_keyboard(page: Any) -> None:
     """The first by the pre-screen, on every page; what one would do in a hurry, and never with a mouse."""
     from playwright.sync_api import expect
 
-    cards = page.locator("[data-candidate]")
-    best = min(range(cards.count()), key=lambda place: rank_of(cards.nth(place)))
-    page.keyboard.press(str(best + 1))
+    ranks = page.locator("[data-candidate]").evaluate_all(RANKS)
+    page.keyboard.press(str(ranks.index(min(ranks)) + 1))
     expect(page.locator("#status")).to_have_class(re.compile("saved"))
 
 

@@ -36,7 +36,7 @@ def small_audits(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(changes=small_audits(), cpus=st.sampled_from([0.5, 1.0, 2.0]))
 def test_local_and_ray_give_the_same_rows_and_files(ray: Any, changes: dict[str, Any], cpus: float) -> None:
     with tempfile.TemporaryDirectory() as name:

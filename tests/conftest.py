@@ -112,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Figures that a test recorded are printed, whichever worker measured them."""
+    """Figures that a test recorded are printed, whichever worker measured them; what passed is noted where asked."""
     passed = {one.nodeid for one in terminalreporter.getreports("passed") if one.when == "call"}
     if to := os.environ.get("STILLME_PASSED_TO"):
         Path(to).write_text("".join(f"{one}\n" for one in sorted(passed)), encoding="utf-8")

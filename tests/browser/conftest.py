@@ -52,11 +52,14 @@ def axe() -> str:
     return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
+COLOURS = "runOnly: ['color-contrast', 'link-in-text-block']"  # the rules that another scheme may break
+
+
 def violations(page: Any, axe: str) -> dict[str, list[str]]:
     """What axe finds on a page, in light everything and in dark what another scheme changes."""
     page.evaluate(axe)
     found: dict[str, list[str]] = {}
-    for scheme, rules in (("light", "{}"), ("dark", "{ runOnly: ['color-contrast'] }")):
+    for scheme, rules in (("light", "{}"), ("dark", f"{{ {COLOURS} }}")):
         page.emulate_media(color_scheme=scheme)
         said = "r.violations.map(v => v.id + ' ' + v.nodes[0].html)"
         found[scheme] = page.evaluate(f"axe.run(document, {rules}).then(r => {said})")

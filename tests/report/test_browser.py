@@ -14,6 +14,7 @@ import pytest
 
 from stillme.protocol.reader import builtin
 from stillme.report.build import build
+from tests.browser.conftest import COLOURS
 from tests.report.synthetic_audit import audit, context, examples
 from tests.report.synthetic_measures import AGE, BY, GENDER, KINDS, REFERENCE, measurements
 from tests.report.synthetic_tables import small
@@ -249,7 +250,7 @@ def test_nothing_is_out_of_reach(browser: Any, analysed: str, scheme: str) -> No
     page, _ = open_page(browser, analysed, color_scheme=scheme)
     page.evaluate("for (const d of document.querySelectorAll('main details')) d.open = true")
     page.evaluate((Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
-    only = ", runOnly: ['color-contrast']" if scheme == "dark" else ""  # all that the scheme changes
+    only = f", {COLOURS}" if scheme == "dark" else ""
     run = (
         f"async () => (await axe.run(document, {{preload: false, resultTypes: ['violations']{only}}})).violations"
     )

@@ -26,16 +26,15 @@ def agreement(scores: pl.DataFrame) -> pl.DataFrame:
     `scores` has trial, axis, judge, rank (0 = primary) and score. The difference is second minus first judge.
     `missing`: what was asked of both and one did not score; `persons`: of the pairs, where `scores` names them.
     """
-    named = [name for name in ("person",) if name in scores.columns]
-    found = judge_pairs(scores, *named).group_by(*PAIR, "axis", maintain_order=True)
-    agreed = found.agg(*_AGREED, *(pl.col(name).n_unique().cast(pl.Int64).alias("persons") for name in named))
-    asked = scores.group_by("judge", "axis").agg(pl.len().cast(pl.Int64))
-    first, second = (asked.rename({"judge": side, "len": f"of_{side}"}) for side in PAIR)
-    both = agreed.join(first, on=[PAIR[0], "axis"], how="left", maintain_order="left").join(
-        second, on=[PAIR[1], "axis"], how="left", maintain_order="left"
-    )
-    fewest = pl.min_horizontal(f"of_{side}" for side in PAIR)
-    return both.with_columns(missing=fewest - pl.col("pairs")).drop(f"of_{side}" for side in PAIR)
+    whose = [name for name in scores.columns if name == "person"]
+    persons = [pl.col(name).n_unique().cast(pl.Int64).alias("persons") for name in whose]
+    found = judge_pairs(scores, *whose).group_by(*PAIR, "axis", maintain_order=True).agg(*_AGREED, *persons)
+    asked = scores.group_by("judge", "axis").agg(pl.len().cast(pl.Int64).alias("asked"))
+    for side in PAIR:
+        own = asked.rename({"judge": side, "asked": f"asked_{side}"})
+        found = found.join(own, on=[side, "axis"], how="left", maintain_order="left")
+    of_both = [f"asked_{side}" for side in PAIR]
+    return found.with_columns(missing=pl.min_horizontal(of_both) - pl.col("pairs")).drop(of_both)
 
 
 PAIR = ("first_judge", "second_judge")

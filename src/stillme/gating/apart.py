@@ -26,6 +26,8 @@ from stillme.gating.matching import dimension_of
 from stillme.gating.policy import Disparity, Missingness, OfGroups, RefusalGap, Rule
 from stillme.report.numbers import lowered, percent, points
 
+_Pair = tuple[str, float | None, Ends]  # a group, by how much it is worse off, between what
+
 
 def disparity(rule: Rule, evidence: Evidence) -> Iterator[Figure]:
     assert isinstance(rule, Disparity)
@@ -68,8 +70,8 @@ def _lying_apart(row: Row, what: str, dimension: str, most: float, evidence: Evi
     """Max − min behind its gate."""
     ends, why = Ends(row["low"], row["high"]), row["reason"] or ""
     if _is_certain(row["highest"], row["lowest"]) and row["low"] is None:
-        ends = _never(row["editor"], dimension, evidence)
-        why = "" if ends.high is not None else why
+        within = _within(row["editor"], dimension, evidence)
+        ends, why = (Ends(), why) if within is None else (Ends(0.0, within), "")
     return Figure(
         what=what,
         editor=row["editor"],
@@ -100,13 +102,12 @@ def _is_certain(one: float | None, other: float | None) -> bool:
     return one == other and one in (0.0, 1.0)
 
 
-def _never(editor: str, dimension: str, evidence: Evidence) -> Ends:
-    """What nobody or everybody met with has no spread to draw from; its bound in the smallest group is the
-    difference's too."""
+def _within(editor: str, dimension: str, evidence: Evidence) -> float | None:
+    """How far apart groups may lie in what happened to nobody, or to everybody. That has no spread to draw from:
+    the bound in the smallest group is the difference's too."""
     rows = rows_of(evidence, f"outcomes_by_{dimension}", editor=editor)
     fewest = min((int(row["persons"]) for row in rows if row["persons"]), default=0)
-    high = share_ends(0.0, fewest, 1.0, fewest).high
-    return Ends(None if high is None else 0.0, high)
+    return share_ends(0.0, fewest, 1.0, fewest).high
 
 
 def _extremes(row: Row, labels: Mapping[str, str]) -> str:
@@ -127,18 +128,9 @@ def _against_reference(
     """The group that is worst off against the reference group; bounds hold for all pairs at once."""
     protocol = evidence.protocol
     reference, labels = protocol.groups.reference_group[dimension], protocol.groups.labels(dimension)
-    sign = -1.0 if is_wanted(protocol, protocol.rubrics.outcomes[rule.outcome]) else 1.0
-    rows = rows_of(evidence, f"pairs_by_{dimension}", editor=editor, outcome=rule.outcome)
     each = rows_of(evidence, f"outcomes_by_{dimension}", editor=editor, outcome=rule.outcome)
-    rates = {row[dimension]: row["rate"] for row in each}
-    pairs = [_from_reference(row, reference, sign) for row in rows if reference in (row["group"], row["other"])]
-    within = _never(editor, dimension, evidence).high
-    certain = Ends(None if within is None else -within, within)
-    asked = [
-        (name, difference, certain if _is_certain(rates.get(name), rates.get(reference)) else ends)
-        for name, difference, ends in pairs
-        if rule.group is None or name in rule.group
-    ]
+    pairs = _pairs(rule, editor, evidence, dimension, {row[dimension]: row["rate"] for row in each})
+    asked = [one for one in pairs if rule.group is None or one[0] in rule.group]
     known = {group: difference for group, difference, _ in asked if difference is not None}
     if not known:
         return
@@ -167,7 +159,23 @@ def _against_reference(
     )
 
 
-def _from_reference(row: Row, reference: str, sign: float) -> tuple[str, float | None, Ends]:
+def _pairs(
+    rule: Disparity, editor: str, evidence: Evidence, dimension: str, rates: Mapping[str, float | None]
+) -> Iterator[_Pair]:
+    """Every other group against the reference group."""
+    protocol = evidence.protocol
+    reference = protocol.groups.reference_group[dimension]
+    sign = -1.0 if is_wanted(protocol, protocol.rubrics.outcomes[rule.outcome]) else 1.0
+    within = _within(editor, dimension, evidence)
+    for row in rows_of(evidence, f"pairs_by_{dimension}", editor=editor, outcome=rule.outcome):
+        if reference in (row["group"], row["other"]):
+            name, difference, ends = _from_reference(row, reference, sign)
+            if within is not None and _is_certain(rates.get(name), rates.get(reference)):
+                ends = Ends(-within, within)
+            yield name, difference, ends
+
+
+def _from_reference(row: Row, reference: str, sign: float) -> _Pair:
     """The other group, and by how much it is worse off."""
     turned = row["group"] == reference
     ends = Ends(row["low"], row["high"])

@@ -30,11 +30,11 @@ from typing import Any
 import yaml
 
 from bench import figures
-from stillme import images
-from stillme.heads import keys as all_heads
+from stillme.core import images
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.protocol import builtin
+from stillme.sources.heads import keys as all_heads
 
 ROOT = Path(__file__).parent.parent
 TURNS, STEPS, PROMPTS = 3, 20, 2
@@ -224,6 +224,6 @@ if __name__ == "__mp_main__":  # the process of the model, in a run that was sta
     time_calls()
 
 if __name__ == "__main__":
-    from stillme.cli import main
+    from stillme.cli.main import main
 
     main(sys.argv[1:])

@@ -28,15 +28,15 @@ import numpy as np
 from PIL import Image
 
 from bench import figures
-from stillme import design as designs
-from stillme import edit as editing
-from stillme.config import Audit, Config, settle
+from stillme.core.records import Portrait
+from stillme.core.yaml import Document
 from stillme.engine.local import Stop
+from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.progress import Progress
-from stillme.purse import Purse
-from stillme.records import Portrait
-from stillme.strict import Document
+from stillme.plan import design as designs
+from stillme.plan.config import Audit, Config, settle
+from stillme.steps import edit as editing
+from stillme.steps.budget import Purse
 
 TARGET = 0.90  # of concurrency ÷ latency
 SHOWS = "Edits of a service that answers after a fixed time, through the whole step and a ledger on disk."

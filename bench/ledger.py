@@ -25,10 +25,10 @@ import psutil
 
 from bench import figures
 from bench.figures import Row
+from stillme.core.records import Attempt, Edit, Status, Verdict, digest
 from stillme.ledger import Run
 from stillme.ledger.run import now
 from stillme.protocol import builtin
-from stillme.records import Attempt, Edit, Status, Verdict, digest
 
 EVIDENCE = "source has a broad nose with a rounded tip; edited has a narrower bridge. " * 8
 TARGET_APPENDS = 10_000

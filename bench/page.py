@@ -13,12 +13,12 @@ WORDS = {True: "met", False: "**not met**", None: "not measured"}
 HELD = (
     ("each planted rate lies in its 95 % interval in at least 90 of 100 seeds", "tests/test_recovery.py"),
     ("audits in which nothing was planted claim something in at most 5 of 100", "tests/report/test_claims.py"),
-    ("even refusals are called uneven in at most 5 % of 120 audits", "tests/analysis/test_refusals.py"),
+    ("even refusals are called uneven in at most 5 % of 120 audits", "tests/stats/test_refusals.py"),
     ("at most 3 % of requests are wasted on a service that allows 100 a second", "tests/judges/test_storm.py"),
     ("paid repeats after 50 kills: at most the calls in flight", "tests/faults/test_judges_killed.py"),
     (
         "words that leak: precision and recall at least 0.95 over 200 prompts",
-        "tests/mitigation/test_linter_figures.py",
+        "tests/plan/mitigation/test_linter_figures.py",
     ),
 )
 HEAD = """# Results

@@ -25,12 +25,12 @@ import polars as pl
 
 from bench import figures
 from bench.figures import Row
-from stillme.analysis import disparity
-from stillme.analysis.contrast import contrasts, permutation_ps, welch
-from stillme.analysis.intervals import clustered_share
-from stillme.analysis.outcomes import direction
-from stillme.analysis.resample import People
-from stillme.analysis.simulate import (
+from stillme.stats import disparity
+from stillme.stats.contrast import contrasts, permutation_ps, welch
+from stillme.stats.intervals import clustered_share
+from stillme.stats.outcomes import direction
+from stillme.stats.resample import People
+from stillme.stats.simulate import (
     EVEN_CUTS,
     Spread,
     ensemble,

@@ -30,19 +30,19 @@ import yaml
 from PIL import Image
 
 from bench import figures
-from stillme import config as configs
-from stillme import design as designs
-from stillme import judge as judging
-from stillme import measure as measuring
-from stillme.cli import SURROUNDINGS
-from stillme.config import Config
-from stillme.design import Design
+from stillme.cli.main import SURROUNDINGS
+from stillme.core.records import Portrait, Status, canonical, digest
 from stillme.ledger import Run
 from stillme.ledger.run import now
 from stillme.measures import FIGURES
-from stillme.records import Portrait, Status, canonical, digest
-from stillme.reporting import FOLDER
-from stillme.reporting.computing import KEPT
+from stillme.plan import config as configs
+from stillme.plan import design as designs
+from stillme.plan.config import Config
+from stillme.plan.design import Design
+from stillme.report.folder import FOLDER
+from stillme.report.folder.computing import KEPT
+from stillme.steps import judge as judging
+from stillme.steps import measure as measuring
 
 TARGETS = {"large": (180.0, 1500.0), "demo": (20.0, 1500.0)}
 SHOWS = "The whole report, from the ledger to tables, figures, pages to browse and cards, in a process of its own."

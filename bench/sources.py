@@ -123,7 +123,8 @@ def _pictures(count: int) -> Iterator[bytes]:
     import numpy as np
     from PIL import Image
 
-    from stillme import heads, images
+    from stillme.core import images
+    from stillme.sources import heads
 
     rng = np.random.default_rng(SEED)
     size = (SIDE, SIDE)
@@ -158,7 +159,7 @@ def readers(folder: Path) -> int:
 
 
 def sample(folder: Path) -> int:
-    from stillme.cli import main as stillme
+    from stillme.cli.main import main as stillme
 
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "selection.yaml"

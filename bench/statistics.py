@@ -34,13 +34,13 @@ import polars as pl
 
 from bench import figures
 from bench.figures import Row
-from stillme.analysis import icc, reliability
-from stillme.analysis.agreement import kappa
-from stillme.analysis.rates import rates
-from stillme.analysis.resample import disparity_replicates, gather
-from stillme.analysis.simulate import audit
-from stillme.columns import table
+from stillme.core.text import table
 from stillme.protocol import builtin
+from stillme.stats import icc, reliability
+from stillme.stats.agreement import kappa
+from stillme.stats.rates import rates
+from stillme.stats.resample import disparity_replicates, gather
+from stillme.stats.simulate import audit
 
 SCALE = range(1, 6)
 RATERS = 3

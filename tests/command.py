@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stillme.cli import main
+from stillme.cli.main import main
 
 
 def stillme(*words: object) -> int:

@@ -12,9 +12,10 @@ import hypothesis
 import pytest
 import yaml
 
-from stillme import config, pipeline
-from stillme.config import Config
-from stillme.progress import Progress
+from stillme import pipeline
+from stillme.engine.progress import Progress
+from stillme.plan import config
+from stillme.plan.config import Config
 from stillme.protocol import Protocol, builtin
 
 hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine is no fault of the code

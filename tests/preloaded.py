@@ -12,7 +12,14 @@ from collections.abc import Callable, Mapping
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-MODULES = ["stillme.cli", "stillme.pipeline", "stillme.showing", "stillme.publish", "stillme.remote", "aiohttp"]
+MODULES = [
+    "stillme.cli.main",
+    "stillme.pipeline",
+    "stillme.cli.render",
+    "stillme.report.publish",
+    "stillme.engine.http",
+    "aiohttp",
+]
 
 
 class Running:
@@ -67,7 +74,7 @@ def start(
 def _main(
     words: list[str], said: Path, surroundings: dict[str, str], first: Callable[[], object], answer: Path
 ) -> None:
-    from stillme.cli import main
+    from stillme.cli.main import main
 
     os.environ |= surroundings
     for stream, path in ((1, answer), (2, said)):

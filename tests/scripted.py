@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from stillme.backends import Place, Prepared
-from stillme.records import EditReply, EditRequest, JudgeReply, JudgeRequest, Portrait
-from stillme.strict import Frozen
+from stillme.core.records import EditReply, EditRequest, JudgeReply, JudgeRequest, Portrait
+from stillme.core.yaml import Frozen
+from stillme.engine.backends import Place, Prepared
 
 ACTORS: dict[str, object] = {}
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from stillme import config, pipeline
-from stillme.bundling import Built, Wanted, build
-from stillme.bundling import key as keys
-from stillme.bundling.key import Key
-from stillme.progress import Progress
-from stillme.study import seats
+from stillme import pipeline
+from stillme.engine.progress import Progress
+from stillme.plan import config
+from stillme.study.builder import Built, Wanted, build
+from stillme.study.builder import key as keys
+from stillme.study.builder.key import Key
 from stillme.study.bundle import CHECK
-from stillme.study.deal import Screen, questions
-from stillme.study.export import export
+from stillme.study.db import seats
+from stillme.study.db.deal import Screen, questions
+from stillme.study.server.export import export
 from tests.conftest import dump_audit
-from tests.study.test_core import KEYS, Desk, op
+from tests.study.db.test_core import KEYS, Desk, op
 
 EDITORS = ("zebrafish-one", "zebrafish-two")  # words that stand in no text
 SECRET = "s" * 64

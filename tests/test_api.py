@@ -17,7 +17,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import stillme
-from stillme import analysing, api
+from stillme import api
+from stillme.analysis import tables as analysing
 from tests.conftest import Write
 
 ROOT = Path(__file__).parents[1]

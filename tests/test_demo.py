@@ -10,16 +10,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stillme import design as designs
+from stillme.analysis.frames import tidy
 from stillme.ledger import Run
-from stillme.tidy import tidy
+from stillme.plan import design as designs
 
 pytestmark = pytest.mark.slow
 HEAVY = ("torch", "cv2", "skimage")
 TELLING = f"""
 import sys
 from pathlib import Path
-from stillme.cli import main
+from stillme.cli.main import main
 told = Path(sys.argv.pop(1))
 try:
     main()

@@ -18,11 +18,11 @@ import pytest
 import typer
 from pydantic import ValidationError
 
-from stillme.cli import app
-from stillme.config import Audit
-from stillme.gating import policy
+from stillme.assurance.gate import policy
+from stillme.cli.main import app
+from stillme.core.yaml import Document
+from stillme.plan.config import Audit
 from stillme.protocol import Protocol
-from stillme.strict import Document
 from tests import pages
 from tests.conftest import audit_data
 from tests.pages import ROOT
@@ -181,7 +181,7 @@ def test_every_table_of_the_analysis_stands_on_its_page() -> None:
     page = (ROOT / "docs/analyse.md").read_text(encoding="utf-8")
     listed = {one.split("…")[0] for one in re.findall(r"`([a-z_]+…?)`", page)}
     code = "".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "src/stillme/analysing/parts").glob("*.py")
+        path.read_text(encoding="utf-8") for path in (ROOT / "src/stillme/analysis/tables/parts").glob("*.py")
     )
     tables = {name.split("{")[0] for name in re.findall(r'Tabled\(\s*f?"([^"]+)"', code)}
     assert len(tables) > 30
@@ -199,14 +199,14 @@ def test_examples_on_pages_run(page: Path) -> None:
 
 WITH_EXAMPLES = [
     path.stem
-    for path in sorted((ROOT / "src/stillme/analysis").glob("*.py"))
+    for path in sorted((ROOT / "src/stillme/stats").glob("*.py"))
     if ">>>" in path.read_text(encoding="utf-8")
 ]
 
 
 @pytest.mark.parametrize("module", WITH_EXAMPLES)
 def test_examples_in_code_run(module: str) -> None:
-    failed, tried = doctest.testmod(importlib.import_module(f"stillme.analysis.{module}"))
+    failed, tried = doctest.testmod(importlib.import_module(f"stillme.stats.{module}"))
     assert tried and failed == 0
 
 

@@ -17,16 +17,17 @@ from pathlib import Path
 import pytest
 from bench.judges.server import serving
 
-from stillme import heads, images
-from stillme.select.choices import Action, Verb
-from stillme.select.store import Store
-from stillme.study import rehearsal
-from stillme.study.bots import MANNERS
-from stillme.study.rehearsal import Crowd, Stage
+from stillme.core import images
+from stillme.sources import heads
+from stillme.sources.selection.choices import Action, Verb
+from stillme.sources.selection.store import Store
+from stillme.study.rehearsal import rehearse as rehearsal
+from stillme.study.rehearsal.bots import MANNERS
+from stillme.study.rehearsal.rehearse import Crowd, Stage
 from tests import pages
 from tests.editors import providers
 from tests.pages import ROOT, Walk, start_and_stop
-from tests.select import data
+from tests.sources.selection import data
 
 JOURNEYS = ROOT / "docs/journeys"
 HEADS = "{id: heads, kind: synthetic}"

@@ -10,11 +10,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stillme import cli, config, outlook, pipeline, showing
-from stillme.config import Config
-from stillme.errors import IncompleteError, InputError
+from stillme import pipeline
+from stillme.cli import main as cli
+from stillme.cli import render as showing
+from stillme.core.errors import IncompleteError, InputError
+from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.progress import Progress
+from stillme.plan import config
+from stillme.plan.config import Config
+from stillme.steps import forecast as outlook
 from tests.conftest import dump_audit
 
 Load = Callable[..., Config]

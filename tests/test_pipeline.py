@@ -7,17 +7,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stillme import design as designs
-from stillme import editors, images, judges, pipeline, sources
-from stillme.config import Config
-from stillme.errors import IncompleteError, InputError
+from stillme import editors, judges, pipeline, sources
+from stillme.analysis.frames import tidy
+from stillme.core import images
+from stillme.core.errors import IncompleteError, InputError
+from stillme.core.records import EditReply, JudgeReply, JudgeRequest, Portrait, Status
+from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.outlook import look_ahead
-from stillme.progress import Progress
-from stillme.records import EditReply, JudgeReply, JudgeRequest, Portrait, Status
-from stillme.tidy import tidy
+from stillme.plan import design as designs
+from stillme.plan.config import Config
+from stillme.steps.forecast import look_ahead
+from tests.core.test_images import png_without_palette
 from tests.scripted import ACTORS, Editor, Judge, Source
-from tests.test_images import png_without_palette
 
 Load = Callable[..., Config]
 

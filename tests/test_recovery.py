@@ -13,16 +13,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stillme import heads
-from stillme.analysis.contrast import contrasts
-from stillme.analysis.findings import beside_planted
-from stillme.analysis.outcomes import mark
-from stillme.backends import Place
+from stillme.core.records import JudgeRequest, Status
 from stillme.editors import planted as editing
+from stillme.engine.backends import Place
 from stillme.judges import planted as judging
 from stillme.judges.ensemble import combine
 from stillme.protocol import Protocol
-from stillme.records import JudgeRequest, Status
+from stillme.sources import heads
+from stillme.stats.contrast import contrasts
+from stillme.stats.findings import beside_planted
+from stillme.stats.outcomes import mark
 
 SEEDS = 100
 TRUTHS = ("even", "lightens", "erases")

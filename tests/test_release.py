@@ -56,10 +56,10 @@ def test_a_wheel_that_lacks_or_adds_something_is_refused(built: tuple[Path, Path
     changed = tmp_path / built[1].name
     with zipfile.ZipFile(built[1]) as whole, zipfile.ZipFile(changed, "w") as part:
         for name in whole.namelist():
-            if name != "stillme/templates/audit.yaml":
+            if name != "stillme/cli/templates/audit.yaml":
                 part.writestr(name, b"")
         part.writestr("stillme/demo/face.jpg", b"")
-    said = r"not under version control: stillme/demo/face\.jpg; it lacks: stillme/templates/audit\.yaml"
+    said = r"not under version control: stillme/demo/face\.jpg; it lacks: stillme/cli/templates/audit\.yaml"
     with pytest.raises(release.WrongError, match=said):
         release.check_wheel(changed, new=True)
 

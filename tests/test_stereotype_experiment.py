@@ -10,17 +10,18 @@ import polars as pl
 import pytest
 from bench.judges.server import serving
 
-from stillme import config, pipeline
-from stillme import design as designs
-from stillme import judge as judging
-from stillme.analysing import analyse
-from stillme.analysing.inputs import Asked
-from stillme.analysis.stereotype import ALL, CATEGORIES, POSITION, PRONOUN, Stereotypes, stereotype_findings
-from stillme.config import Config
+from stillme import pipeline
+from stillme.analysis.tables import analyse
+from stillme.analysis.tables.inputs import Asked
+from stillme.engine.progress import Progress
 from stillme.ledger import Run, frames
 from stillme.ledger.columns import COLUMNS
-from stillme.progress import Progress
+from stillme.plan import config
+from stillme.plan import design as designs
+from stillme.plan.config import Config
 from stillme.protocol import builtin
+from stillme.stats.stereotype import ALL, CATEGORIES, POSITION, PRONOUN, Stereotypes, stereotype_findings
+from stillme.steps import judge as judging
 from tests.conftest import dump_audit
 
 PROMPTS = ["W-01", "W-02", "W-10", "W-13", "W-23", "W-26", "W-29", "W-30", "W-31", "W-41", "W-46", "W-50"]

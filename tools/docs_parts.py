@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from stillme import editors, judges, measures, sources
-from stillme.errors import IncompleteError, InputError, StillmeError, SurroundingsError
-from stillme.gating.results import CLOSED
+from stillme.assurance.gate.results import CLOSED
+from stillme.core.errors import IncompleteError, InputError, StillmeError, SurroundingsError
+from stillme.core.records import Status
 from stillme.ledger.columns import COLUMNS
 from stillme.protocol import builtin
-from stillme.records import Status
 
 ROOT = Path(__file__).parent.parent
 PART = re.compile(r"(<!-- part: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.S)

@@ -29,7 +29,7 @@ def page() -> str:
 def commands() -> list[str]:
     """Every command in the order of the help, each group's after the group."""
     os.environ |= {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"}
-    from stillme.cli import app  # late: its width is settled when it is imported
+    from stillme.cli.main import app  # late: its width is settled when it is imported
 
     found = ["", *map(named, app.registered_commands)]
     for group in app.registered_groups:
@@ -43,7 +43,7 @@ def named(command: CommandInfo) -> str:
 
 
 def help_of(command: str) -> str:
-    from stillme.cli import main
+    from stillme.cli.main import main
 
     said = io.StringIO()
     with redirect_stdout(said), suppress(SystemExit):

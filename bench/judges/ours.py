@@ -22,17 +22,17 @@ import numpy as np
 from PIL import Image
 
 from bench.judges.peers.meter import Meter
-from stillme import design as designs
-from stillme import judge as judging
-from stillme.config import Audit, Config, settle
+from stillme.core.records import Attempt, Edit, JudgeRequest, Portrait, Status, Trial
+from stillme.core.yaml import Document
+from stillme.engine.http import PACKAGES
 from stillme.engine.local import Stop
+from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER, Stored, now
-from stillme.progress import Progress
-from stillme.purse import Purse
-from stillme.records import Attempt, Edit, JudgeRequest, Portrait, Status, Trial
-from stillme.remote import PACKAGES
-from stillme.strict import Document
+from stillme.plan import design as designs
+from stillme.plan.config import Audit, Config, settle
+from stillme.steps import judge as judging
+from stillme.steps.budget import Purse
 
 SOURCES, EDITS = 84, 2000
 SIDE, QUALITY = 512, 85  # about 60 KB

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.measures.pictures import QUALITY, Photo
-from stillme import heads, images, looks
-from stillme.heads.colour import ROOM
-from stillme.images import Pixels
-from stillme.looks.scenes import SCENES
-from stillme.looks.scenes import backdrop as scene
+from stillme.core import images
+from stillme.core.images import Pixels
+from stillme.sources import heads, looks
+from stillme.sources.heads.colour import ROOM
+from stillme.sources.looks.scenes import SCENES
+from stillme.sources.looks.scenes import backdrop as scene
 
 SHIFTS = (-12.0, -6.0, -3.0, 3.0, 6.0, 12.0)  # L*
 ELLIPSE = (0.75, 0.70)  # half axes, in widths and heights of the face's box: all of the face, with room around it

@@ -14,8 +14,8 @@ from bench.measures.page import Section, number
 from bench.measures.pictures import Photo
 from bench.measures.taking import recipes
 from bench.measures.throughput import LOOKS, SOURCES, dressed
+from stillme.core.records import MeasureRequest
 from stillme.measures import set_up
-from stillme.records import MeasureRequest
 
 FLAT = 16.0  # MB that an allocator may still gain between a tenth of the way and its end
 

@@ -25,7 +25,7 @@ from bench.figures import Row
 from bench.measures.page import Section, number, share, table
 from bench.measures.pictures import Photo, resized
 from bench.measures.separation import Read, difference, separation
-from stillme.colour import srgb_to_lab
+from stillme.core.colour import srgb_to_lab
 
 PEER = "skin-tone-classifier 1.2.6"
 # Without its own dependency on opencv-python: version 5 of that has no Haar cascades, which the peer needs. OpenCV

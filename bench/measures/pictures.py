@@ -12,7 +12,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from stillme import heads, images
+from stillme.core import images
+from stillme.sources import heads
 
 BESIDE = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "fairface_sample"
 QUALITY = 95

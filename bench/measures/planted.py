@@ -15,12 +15,12 @@ from bench.measures import edits
 from bench.measures.page import Section, number, table
 from bench.measures.pictures import Photo
 from bench.measures.taking import KINDS, SKIN, Case, Taken, take
-from stillme.analysis.coverage import coverage
+from stillme.core.records import Status
 from stillme.measures import gate
 from stillme.measures.view import Optics, UnreadableError, View
 from stillme.protocol import builtin
 from stillme.protocol.schema import Instruments
-from stillme.records import Status
+from stillme.stats.coverage import coverage
 
 COPY = "an identical copy"
 HEADS, SAMPLE = "heads", "sample"

@@ -11,11 +11,12 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from stillme import backends, measures
-from stillme.engine.apart import Apart
+from stillme import measures
+from stillme.core.records import MeasureRequest, Reading
+from stillme.engine import backends
 from stillme.engine.local import Stop, work
+from stillme.engine.processes import Apart
 from stillme.protocol import builtin
-from stillme.records import MeasureRequest, Reading
 
 KINDS = ("skin_tone_shift", "change", "identity")
 SKIN = KINDS[0]

@@ -10,9 +10,9 @@ from bench.measures import edits
 from bench.measures.page import Section, number, table
 from bench.measures.pictures import Photo, resized
 from bench.measures.taking import KINDS, Case, recipes, take
+from stillme.core.records import MeasureRequest
 from stillme.measures import set_up
 from stillme.measures.view import Optics, View
-from stillme.records import MeasureRequest
 
 SOURCES, LOOKS = 12, 20  # heads that are measured, and looks of each
 LARGE = 512  # px

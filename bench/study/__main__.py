@@ -27,7 +27,7 @@ from bench.figures import Row
 from bench.study import ours, pages, peers, postgres, servers
 from bench.study.pages import Weight
 from bench.study.servers import LOAD_CORE, NotUpError, Server, pinned
-from stillme.columns import table
+from stillme.core.text import table
 
 OURS, SINGLY, POSTGRES, OTREE, POTATO = "stillme", "singly", "postgres", "otree", "potato"
 WHO = {

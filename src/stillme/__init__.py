@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # whoever only asks for the version, or for `stillme --help`,
     from stillme.api import Plan as Plan
     from stillme.api import analyse as analyse
     from stillme.api import load_run as load_run
-    from stillme.errors import IncompleteError as IncompleteError
-    from stillme.errors import StillmeError as StillmeError
+    from stillme.core.errors import IncompleteError as IncompleteError
+    from stillme.core.errors import StillmeError as StillmeError
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,7 +39,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that is th
             raise AttributeError(f"module 'stillme' has no attribute '{name}'")
         from importlib import import_module
 
-        home = "stillme.errors" if name.endswith("Error") else "stillme.api"
+        home = "stillme.core.errors" if name.endswith("Error") else "stillme.api"
         return getattr(import_module(home), name)
 
 

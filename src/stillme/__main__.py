@@ -1,5 +1,5 @@
 """`python -m stillme` is the command `stillme`."""
 
-from stillme.cli import main
+from stillme.cli.main import main
 
 main()

@@ -16,20 +16,27 @@ from typing import Any, Protocol
 import polars as pl
 from PIL import Image
 
-from stillme import config, images, outlook, pipeline, publish, rated, showing, starting
-from stillme import design as designs
-from stillme.analysing import inputs, saying, whole, writing
-from stillme.analysing.tables import Tabled
-from stillme.config import Config
-from stillme.design import Design
-from stillme.errors import InputError, SurroundingsError
+from stillme import pipeline
+from stillme.analysis.frames import Tidy, tidy
+from stillme.analysis.tables import inputs, saying, whole, writing
+from stillme.analysis.tables.tables import Tabled
+from stillme.cli import init as starting
+from stillme.cli import render as showing
+from stillme.core import images
+from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.yaml import unknown
+from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.outlook import Outlook
-from stillme.progress import Progress
+from stillme.plan import config
+from stillme.plan import design as designs
+from stillme.plan.config import Config
+from stillme.plan.design import Design
 from stillme.protocol import Protocol as Rules
-from stillme.purse import limited
-from stillme.strict import unknown
-from stillme.tidy import Tidy, tidy
+from stillme.report import publish
+from stillme.steps import forecast as outlook
+from stillme.steps.budget import limited
+from stillme.steps.forecast import Outlook
+from stillme.study import ratings as rated
 
 __all__ = ["Analysis", "Audit", "LoadedRun", "Plan", "analyse", "load_run"]
 StrPath = str | PathLike[str]

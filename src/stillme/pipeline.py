@@ -12,23 +12,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from stillme import design as designs
-from stillme import drawing
-from stillme import edit as editing
-from stillme import extract as extracting
-from stillme import judge as judging
-from stillme import measure as measuring
-from stillme.config import Config, check_keys
-from stillme.design import Design
+from stillme.analysis import draw as drawing
+from stillme.core.errors import IncompleteError, InputError
+from stillme.core.records import MITIGATE, Portrait
 from stillme.engine.local import INTERRUPTED, Stop
-from stillme.errors import IncompleteError, InputError
-from stillme.gather import gather as gather
+from stillme.engine.progress import Progress
 from stillme.ledger import Run, backup
 from stillme.ledger.run import LEDGER
 from stillme.ledger.state import shows
-from stillme.progress import Progress
-from stillme.purse import Purse
-from stillme.records import MITIGATE, Portrait
+from stillme.plan import design as designs
+from stillme.plan.config import Config, check_keys
+from stillme.plan.design import Design
+from stillme.steps import edit as editing
+from stillme.steps import features as extracting
+from stillme.steps import judge as judging
+from stillme.steps import measure as measuring
+from stillme.steps.budget import Purse
+from stillme.steps.portraits import gather as gather
 
 REPORT = "report.html"
 
@@ -104,7 +104,7 @@ def report(held: Run, design: Design, progress: Progress) -> Path:
     if shows(path, held):
         progress.say("Report: up to date, nothing to do")
         return path
-    from stillme import publish  # polars, scipy and jinja2 load only when there is something to analyse
+    from stillme.report import publish  # polars, scipy and jinja2 load only when there is something to analyse
 
     publish.write(held, design, path)
     progress.say("Report: the page is written")
@@ -201,7 +201,7 @@ def _experiments(seen: Run, design: Design) -> dict[str, dict[str, int]]:
 
 def export(path: Path, folder: Path, file_format: str) -> list[Path]:
     """The run's tidy frames as files that pandas, R and DuckDB read."""
-    from stillme import publish
+    from stillme.report import publish
 
     with Run.look(path) as seen:
         return publish.export(seen, designs.recall(seen), folder, file_format)
@@ -219,7 +219,7 @@ def report_again(
     """The whole report of a run, from the run alone; `only`: these parts of it; not `whole`: the page as `run`
     writes it; `browse_most`: of how many edits pictures and raw exchanges can be browsed. Without `anew` one that
     shows this very state stays."""
-    from stillme import reporting
+    from stillme.report import folder as reporting
 
     with Run.look(path) as seen:
         if not anew and reporting.is_current(seen, path / REPORT, faces):

@@ -13,13 +13,13 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, Table, select
 
 from stillme.study import bundle as bundles
-from stillme.study import people, seats
 from stillme.study.bundle import Bundle
-from stillme.study.keys import Keys
-from stillme.study.people import Launch
-from stillme.study.serve import data_folder
-from stillme.study.store import connect, write_now
-from stillme.study.tables import answer, opening, operation, participant, sitting
+from stillme.study.db import people, seats
+from stillme.study.db.keys import Keys
+from stillme.study.db.people import Launch
+from stillme.study.db.store import connect, write_now
+from stillme.study.db.tables import answer, opening, operation, participant, sitting
+from stillme.study.server.serve import data_folder
 from stillme.web.sessions import secret
 from tests.web.tool import ROOT
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stillme.select.app import serve
-from stillme.select.config import Plan
-from stillme.select.store import Store
-from tests.select import shelf
+from stillme.sources.selection.app import serve
+from stillme.sources.selection.config import Plan
+from stillme.sources.selection.store import Store
+from tests.sources.selection import shelf
 from tests.web.tool import ROOT, Served
 
 __all__ = ["ROOT", "Tool"]

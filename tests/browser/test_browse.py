@@ -13,14 +13,14 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from stillme.browsing.scripts import Scripts
 from stillme.ledger import Run
-from stillme.review.desk import Desk
-from stillme.review.query import Query
-from stillme.review.state import State
+from stillme.report.browse.scripts import Scripts
+from stillme.report.review.desk import Desk
+from stillme.report.review.query import Query
+from stillme.report.review.state import State
 from tests.browser.conftest import Open
-from tests.browsing import made
-from tests.browsing.test_bundle import data
+from tests.report.browse import made
+from tests.report.browse.test_bundle import data
 
 pytestmark = pytest.mark.browser
 Go = Callable[..., Any]

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from stillme import pipeline, rated
-from stillme.bundling.key import Key
-from stillme.progress import Progress
-from stillme.study.deal import Screen
+from stillme import pipeline
+from stillme.engine.progress import Progress
+from stillme.study import ratings as rated
+from stillme.study.builder.key import Key
+from stillme.study.db.deal import Screen
 from tests.browser.conftest import Open
 from tests.studies import EDITORS, Raters, built, make_run
 

@@ -13,13 +13,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stillme import design as designing
+from stillme.analysis.frames import Tidy, tidy
+from stillme.core.records import Adjudication
 from stillme.ledger import Run
-from stillme.records import Adjudication
-from stillme.tidy import Tidy, tidy
+from stillme.plan import design as designing
 from tests.browser.conftest import CHROMIUM, Open, violations
-from tests.review import wall
-from tests.review.serving import Tool
+from tests.report.review import wall
+from tests.report.review.serving import Tool
 
 pytestmark = [
     pytest.mark.browser,

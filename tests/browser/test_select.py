@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from stillme.select.choices import Verb, fold
-from stillme.select.store import Store
+from stillme.sources.selection.choices import Verb, fold
+from stillme.sources.selection.store import Store
 from tests.browser.conftest import CHROMIUM, Open, violations
 from tests.browser.serving import ROOT, Tool
-from tests.select import shelf
+from tests.sources.selection import shelf
 
 pytestmark = [
     pytest.mark.browser,

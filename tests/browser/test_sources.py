@@ -19,12 +19,13 @@ import polars as pl
 import pytest
 import yaml
 
-from stillme import heads, images
-from stillme.select.choices import Verb
-from stillme.select.store import Store
+from stillme.core import images
+from stillme.sources import heads
+from stillme.sources.selection.choices import Verb
+from stillme.sources.selection.store import Store
 from tests.browser.conftest import CHROMIUM, Open
 from tests.conftest import audit_data
-from tests.select import data
+from tests.sources.selection import data
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLE = ROOT.parent / "shared/data/fairface_sample"

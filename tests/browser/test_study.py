@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from stillme.study import seats
-from stillme.study.deal import allowed
-from stillme.study.store import upsert
-from stillme.study.tables import answer, meta, participant, sitting
+from stillme.study.db import seats
+from stillme.study.db.deal import allowed
+from stillme.study.db.store import upsert
+from stillme.study.db.tables import answer, meta, participant, sitting
 from tests import studies
 from tests.browser.conftest import CHROMIUM, Open, violations
 from tests.study import bundles

@@ -12,11 +12,12 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection
 
-from stillme.study import answers, coordinators, people, seats
-from stillme.study.answers import Operation
 from stillme.study.bundle import CHECK
-from stillme.study.deal import allowed, is_passed
-from stillme.study.people import Launch
+from stillme.study.db import people, seats
+from stillme.study.db.deal import allowed, is_passed
+from stillme.study.db.people import Launch
+from stillme.study.server import answers, coordinators
+from stillme.study.server.answers import Operation
 from tests.browser.conftest import CHROMIUM, Open
 from tests.study import bundles
 from tests.study.office import RULES

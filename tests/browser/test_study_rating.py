@@ -452,7 +452,7 @@ def test_a_session_that_ended_is_loud_and_entering_again_sends(each: Desk, open_
 
 
 def test_a_seat_that_was_given_back_is_said(each: Desk, open_context: Open) -> None:
-    from stillme.study import seats
+    from stillme.study.db import seats
 
     desk = each
     page = sit(open_context(), desk, "sam")

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from stillme import heads, images
-from stillme.backends import Place, Prepared, make_again
+from stillme.core import images
+from stillme.core.records import EditReply, EditRequest
 from stillme.editors import BACKENDS
+from stillme.engine.backends import Place, Prepared, make_again
 from stillme.protocol import builtin
-from stillme.records import EditReply, EditRequest
+from stillme.sources import heads
 
 WORDS = "Change the clothes to a doctor's white coat."
 QUICK: dict[str, dict[str, Any]] = {

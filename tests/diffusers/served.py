@@ -44,6 +44,6 @@ def served(audit: Path, row: str, port: int = 0) -> Iterator[dict[str, object]]:
 
 
 if __name__ == "__main__":
-    from stillme.cli import main
+    from stillme.cli.main import main
 
     main()

@@ -12,10 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
-from stillme import images
+from stillme.core import images
+from stillme.core.records import EditRequest, Status
 from stillme.editors import VAE_ROUND_TRIP
-from stillme.engine.apart import Apart
-from stillme.records import EditRequest, Status
+from stillme.engine.processes import Apart
 from tests.diffusers.editing import WORDS, portrait, prepare, recipe, request, sum_of
 
 ROOT = Path(__file__).parent.parent.parent

@@ -17,13 +17,13 @@ import pytest
 import torch
 
 import diffusers
-from stillme import config
-from stillme.backends import Place
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import Status
 from stillme.editors import flux2
 from stillme.editors.diffusing import Diffuser
-from stillme.errors import SurroundingsError
+from stillme.engine.backends import Place
+from stillme.plan import config
 from stillme.protocol import builtin
-from stillme.records import Status
 from tests.conftest import Write
 from tests.diffusers.editing import prepare, request, sum_of
 

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import diffusers
-from stillme import images
-from stillme.backends import Place
+from stillme.core import images
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import VAE_ROUND_TRIP, openai
-from stillme.errors import SurroundingsError
+from stillme.engine.backends import Place
 from stillme.protocol import builtin
-from stillme.records import EditReply, EditRequest, Status
 from tests.conftest import Write
 from tests.diffusers import standin
 from tests.diffusers.editing import portrait, prepare, request, sum_of

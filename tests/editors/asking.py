@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from stillme import heads, images
-from stillme.backends import Prepared
-from stillme.records import EditReply, EditRequest
+from stillme.core import images
+from stillme.core.records import EditReply, EditRequest
+from stillme.engine.backends import Prepared
+from stillme.sources import heads
 
 
 def request(*references: bytes) -> EditRequest:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stillme.backends import Place, Prepared
+from stillme.engine.backends import Place, Prepared
 from stillme.ledger.run import settings_hash
 from stillme.protocol import builtin
 

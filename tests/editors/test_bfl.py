@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stillme import pipeline
-from stillme.backends import Lane, Place, Prepared
-from stillme.config import Config
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import bfl as backend
 from stillme.editors import hosted
-from stillme.errors import SurroundingsError
+from stillme.engine.backends import Lane, Place, Prepared
+from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
-from stillme.progress import Progress
+from stillme.plan.config import Config
 from stillme.protocol import builtin
-from stillme.records import EditReply, EditRequest, Status
 from tests.editors.asking import ask, request
 from tests.editors.providers import Server, Turn, bfl, cut, endless, late, page, png, says
 

@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stillme import heads, images
-from stillme.backends import Place
+from stillme.core import images
+from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors.control import Control, Settings, prepare
+from stillme.engine.backends import Place
 from stillme.protocol import Protocol
-from stillme.records import EditReply, EditRequest, Status
+from stillme.sources import heads
 
 
 @pytest.fixture(scope="module")

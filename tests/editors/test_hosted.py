@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stillme import config as configs
-from stillme import heads, images
-from stillme.config import Config
+from stillme.core import images
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import Status
 from stillme.editors import hosted
-from stillme.errors import SurroundingsError
-from stillme.records import Status
-from stillme.remote import RemoteError, Try
+from stillme.engine.http import RemoteError, Try
+from stillme.plan import config as configs
+from stillme.plan.config import Config
+from stillme.sources import heads
 from tests.editors.providers import png
 
 Load = Callable[..., Config]

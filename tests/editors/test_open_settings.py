@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stillme import backends, config
-from stillme.backends import Lane
+from stillme.core.errors import FaultsError, SurroundingsError
 from stillme.editors import VAE_ROUND_TRIP, flux2, qwen, step1x
 from stillme.editors.weights import fingerprint
-from stillme.errors import FaultsError, SurroundingsError
+from stillme.engine import backends
+from stillme.engine.backends import Lane
+from stillme.plan import config
 from tests.conftest import Write
 from tests.editors.open_weights import key, pipeline_folder, prepare
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stillme import heads, images, looks
-from stillme.backends import Place
+from stillme.core import images
+from stillme.core.records import EditRequest, Status
 from stillme.editors import planted
 from stillme.editors.planted import Draw, Effect, Planted, Settings, Truth, paint, read_truth, share_beyond
-from stillme.heads.signature import key_in, signature
+from stillme.engine.backends import Place
 from stillme.protocol import Protocol
-from stillme.records import EditRequest, Status
+from stillme.sources import heads, looks
+from stillme.sources.heads.signature import key_in, signature
 
 KEY = "black-female-40s"
 

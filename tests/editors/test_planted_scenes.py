@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from stillme import images
-from stillme.backends import Place
+from stillme.core import images
+from stillme.core.records import SHOWN_GENDER, SHOWN_ROLE, EditReply, EditRequest, Status
 from stillme.editors.planted import Planted, Settings, Truth, prepare
+from stillme.engine.backends import Place
 from stillme.protocol import builtin
-from stillme.records import SHOWN_GENDER, SHOWN_ROLE, EditReply, EditRequest, Status
 from stillme.sources import synthetic
 from tests.judges.asking import PLACE
 

@@ -16,14 +16,16 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from stillme import config, heads, images
-from stillme.backends import Lane, Place, Prepared
+from stillme.core import images
+from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import openai, serving
 from stillme.editors.serving import Desk
-from stillme.errors import InputError, SurroundingsError
-from stillme.heads.signature import signature
+from stillme.engine.backends import Lane, Place, Prepared
+from stillme.plan import config
 from stillme.protocol import builtin
-from stillme.records import EditReply, EditRequest, Status
+from stillme.sources import heads
+from stillme.sources.heads.signature import signature
 from stillme.web.guard import Hosts
 from tests.conftest import Write
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from stillme import config, pipeline
+from stillme import pipeline
+from stillme.core.errors import FaultsError, SurroundingsError
 from stillme.engine.local import Stop
+from stillme.engine.progress import Progress
 from stillme.engine.ray import Cluster, Share, connected
-from stillme.errors import FaultsError, SurroundingsError
-from stillme.progress import Progress
+from stillme.plan import config
 from tests.conftest import Write
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from stillme.ledger.run import LEDGER
-from stillme.study.bots import MANNERS, Bot
-from stillme.study.rehearsal import Process
+from stillme.study.rehearsal.bots import MANNERS, Bot
+from stillme.study.rehearsal.rehearse import Process
 from tests.conftest import dump_audit
 from tests.faults.faulty import rows, stillme
 from tests.study import bundles
@@ -121,7 +121,7 @@ def operations(folder: Path) -> list[object]:
 
 def main(told: str, *words: str) -> None:
     """A command whose clock a file sets."""
-    from stillme.cli import main as command
+    from stillme.cli.main import main as command
 
     Jumps(Path(told))()
     command(list(words))

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import Adjudication
 from stillme.ledger import Run
 from stillme.ledger.run import now
-from stillme.records import Adjudication
-from stillme.study.bots import MANNERS, Bot, Told
-from stillme.study.rehearsal import server
+from stillme.study.rehearsal.bots import MANNERS, Bot, Told
+from stillme.study.rehearsal.rehearse import server
 from tests.conftest import audit_data, dump_audit
 from tests.faults.faulty import files, mounted, parts, rows, stillme, unmount
 from tests.faults.test_damaged_images import THIRD

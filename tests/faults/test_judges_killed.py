@@ -19,11 +19,13 @@ import pytest
 from bench.judges.server import Server, serving
 from bench.judges.switches import Switches
 
-from stillme import config, images, pipeline
+from stillme import pipeline
+from stillme.core import images
+from stillme.core.records import Attempt, Edit, Status
+from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER, now
-from stillme.progress import Progress
-from stillme.records import Attempt, Edit, Status
+from stillme.plan import config
 from tests import preloaded
 from tests.conftest import dump_audit
 from tests.faults import faulty

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from stillme.ledger.run import LEDGER
-from stillme.study.rehearsal import Process
+from stillme.study.rehearsal.rehearse import Process
 from tests.conftest import dump_audit
 from tests.editors.providers import Server, openai_picture, png
 from tests.faults.faulty import rows, stillme

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stillme.study.bots import MANNERS, Bot, Told
-from stillme.study.rehearsal import Process, server
+from stillme.study.rehearsal.bots import MANNERS, Bot, Told
+from stillme.study.rehearsal.rehearse import Process, server
 from stillme.web import patience
 from tests.study import bundles
 

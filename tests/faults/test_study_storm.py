@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, func, select
 
-from stillme.study import seats
-from stillme.study.bots import GONE, MANNERS, Bot, Manner, Told
 from stillme.study.bundle import Bundle
-from stillme.study.rehearsal import Process, server
-from stillme.study.store import connect, write_now
-from stillme.study.tables import answer, identity, operation, seat, sitting
+from stillme.study.db import seats
+from stillme.study.db.store import connect, write_now
+from stillme.study.db.tables import answer, identity, operation, seat, sitting
+from stillme.study.rehearsal.bots import GONE, MANNERS, Bot, Manner, Told
+from stillme.study.rehearsal.rehearse import Process, server
 from tests.faults.faulty import times
 from tests.study import bundles
 from tests.study.conftest import database, postgres, postgres_server

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from stillme.ledger import Run
-from stillme.select.store import Store
+from stillme.sources.selection.store import Store
 from tests.browser.serving import Tool as SelectionTool
 from tests.faults.faulty import times
-from tests.review.serving import Tool as ReviewTool
-from tests.select import shelf
+from tests.report.review.serving import Tool as ReviewTool
+from tests.sources.selection import shelf
 from tests.web.tool import Served
 
 KILLS = times(3, 15)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from stillme.select.store import Store
-from stillme.study.rehearsal import Process, server
+from stillme.sources.selection.store import Store
+from stillme.study.rehearsal.rehearse import Process, server
 from tests import preloaded
 from tests.browser.serving import ROOT, Tool
 from tests.conftest import dump_audit
 from tests.faults.faulty import rows, stillme
 from tests.faults.test_kill import GRID, rows_done
-from tests.select import shelf
+from tests.sources.selection import shelf
 from tests.study import bundles
 
 

@@ -10,15 +10,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from stillme import rated
-from stillme.bundling import key as keys
-from stillme.bundling.key import Key
-from stillme.errors import FaultsError, InputError, StillmeError
-from stillme.evidence import manifest
-from stillme.evidence.checking import verify
+from stillme.assurance.evidence import manifest
+from stillme.assurance.evidence.checking import verify
+from stillme.core.errors import FaultsError, InputError, StillmeError
 from stillme.ledger.run import LEDGER
 from stillme.sources.files import Flaw, open_files
 from stillme.study import bundle as bundles
+from stillme.study import ratings as rated
+from stillme.study.builder import key as keys
+from stillme.study.builder.key import Key
 from tests.fuzz.damage import Input, as_json, bytes_of, json_of, lines_of, tree
 from tests.fuzz.tables import csv_frame, odd_frame, parquet
 from tests.fuzz.target import Feed, Target, sentence

@@ -8,14 +8,15 @@ import sqlite3
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from stillme import config, pipeline
-from stillme import design as designs
-from stillme.errors import StillmeError
-from stillme.evidence.ledger import damage
+from stillme import pipeline
+from stillme.analysis.frames import tidy
+from stillme.assurance.evidence.ledger import damage
+from stillme.core.errors import StillmeError
+from stillme.engine.progress import Progress
 from stillme.ledger import Run, shipments
 from stillme.ledger.run import LEDGER
-from stillme.progress import Progress
-from stillme.tidy import tidy
+from stillme.plan import config
+from stillme.plan import design as designs
 from tests.conftest import dump_audit
 from tests.fuzz.damage import Input, as_json, bytes_of, tree
 from tests.fuzz.target import Feed, Target, sentence

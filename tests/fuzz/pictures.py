@@ -11,9 +11,9 @@ from typing import Any
 
 from PIL import Image
 
-from stillme import images
-from stillme.images import BadImageError
-from tests.colour_profiles import ADOBE_RGB, rgb_profile
+from stillme.core import images
+from stillme.core.images import BadImageError
+from tests.core.colour_profiles import ADOBE_RGB, rgb_profile
 from tests.fuzz.damage import Input, bytes_of
 from tests.fuzz.target import Feed, Target, sentence
 

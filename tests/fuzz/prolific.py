@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from stillme.records import Status
-from stillme.remote import Answer, RemoteError
+from stillme.core.records import Status
+from stillme.engine.http import Answer, RemoteError
 from stillme.study.prolific import hooks
 from stillme.study.prolific.client import ID, ProlificError, _mapping, _objects, _reason, _study, listed, single
 from tests.fuzz.damage import Input, bytes_of, json_of

@@ -18,11 +18,13 @@ from typing import Any
 
 from multidict import CIMultiDict
 
-from stillme.backends import Place
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import EditReply, EditRequest, Exchange, Status
 from stillme.editors import bfl
 from stillme.editors import gemini as gemini_editor
 from stillme.editors import openai as openai_editor
-from stillme.errors import SurroundingsError
+from stillme.engine.backends import Place
+from stillme.engine.http import Answer, Call, Client, RemoteError, asked_to_wait
 from stillme.judges import gemini, openai
 from stillme.judges.features import FeatureForm
 from stillme.judges.gemini_batches import _batch as gemini_batch
@@ -30,8 +32,6 @@ from stillme.judges.openai_batches import _batch as openai_batch
 from stillme.judges.people import PeopleForm
 from stillme.judges.vlm import NetworkJudge
 from stillme.protocol import builtin
-from stillme.records import EditReply, EditRequest, Exchange, Status
-from stillme.remote import Answer, Call, Client, RemoteError, asked_to_wait
 from tests.editors.providers import b64, png
 from tests.fuzz.damage import Input, as_json, bytes_of, json_of, tree
 from tests.fuzz.target import Feed, Target, sentence

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import yaml
 
-from stillme import config
-from stillme.errors import FaultsError, InputError
-from stillme.gating import policy, starting
+from stillme.assurance.gate import policy, starting
+from stillme.core.errors import FaultsError, InputError
+from stillme.plan import config
 from stillme.protocol import builtin
 from stillme.protocol.reader import from_files
-from stillme.select import config as selecting
+from stillme.sources.selection import config as selecting
 from tests.conftest import audit_data
 from tests.fuzz.damage import Input, yaml_of
 from tests.fuzz.target import Feed, Target, sentence

@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from stillme import linting
-from stillme.analysing import files, reading
-from stillme.errors import FaultsError, InputError, StillmeError
+from stillme.analysis.tables import files, reading
+from stillme.assurance import lint as linting
+from stillme.core.errors import FaultsError, InputError, StillmeError
 from stillme.protocol import builtin
 from stillme.sources import Remark, fairface_parquet, portraits
 from stillme.sources import folder as folders

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stillme.errors import StillmeError
+from stillme.core.errors import StillmeError
 from tests.fuzz.damage import Input
 
 Feed = Callable[[bytes], None]

@@ -21,22 +21,25 @@ import pytest
 from multidict import CIMultiDict
 from PIL import Image
 
-from stillme import config, images, linting, parquet, rated
-from stillme import design as designs
-from stillme.analysing import files, reading, writing
-from stillme.bundling import key as keys
+from stillme.analysis.tables import files, reading, writing
+from stillme.assurance import lint as linting
+from stillme.assurance.evidence import archive
+from stillme.core import images, parquet
+from stillme.core.errors import FaultsError, InputError, SurroundingsError
+from stillme.core.images import BadImageError
+from stillme.core.records import EditRequest, Status
 from stillme.editors import bfl, gemini, openai
-from stillme.errors import FaultsError, InputError, SurroundingsError
-from stillme.evidence import archive
-from stillme.images import BadImageError
+from stillme.engine.http import Call, Client, Limits, RemoteError, asked_to_wait
 from stillme.ledger import Run
+from stillme.plan import config
+from stillme.plan import design as designs
 from stillme.protocol import builtin
-from stillme.records import EditRequest, Status
-from stillme.remote import Call, Client, Limits, RemoteError, asked_to_wait
 from stillme.sources import Reason, Remark
 from stillme.sources.files import open_files
 from stillme.sources.tables import open_table
 from stillme.study import bundle as bundles
+from stillme.study import ratings as rated
+from stillme.study.builder import key as keys
 from stillme.study.prolific import hooks
 from stillme.study.prolific.client import single
 from stillme.web.guard import is_ours

@@ -17,20 +17,20 @@ from urllib.parse import quote, unquote_to_bytes, urlencode
 
 from starlette.routing import Mount, Route
 
+from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import serving
 from stillme.ledger import Run
-from stillme.records import EditReply, EditRequest, Status
-from stillme.review.app import make_app as review_app
-from stillme.review.desk import Desk as ReviewDesk
-from stillme.select.app import make_app as select_app
-from stillme.select.store import Store
+from stillme.report.review.app import make_app as review_app
+from stillme.report.review.desk import Desk as ReviewDesk
+from stillme.sources.selection.app import make_app as select_app
+from stillme.sources.selection.store import Store
 from stillme.web.guard import HEADERS, Hosts
 from stillme.web.sessions import Sessions
 from tests.editors.test_serving import CALL, prepared
 from tests.fuzz.damage import ODD, WORDS, Input, as_json, bytes_of, tree
 from tests.fuzz.target import Feed, Target
-from tests.review import wall
-from tests.select import shelf
+from tests.report.review import wall
+from tests.sources.selection import shelf
 from tests.study.office import Office
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "X")

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stillme.backends import Place, Prepared
+from stillme.core.records import JudgeReply, JudgeRequest
+from stillme.engine.backends import Place, Prepared
 from stillme.judges.form import DriftForm
 from stillme.protocol import builtin
-from stillme.records import JudgeReply, JudgeRequest
 from tests.editors.providers import Turn, gemini_candidate, png, says
 
 PROTOCOL = builtin()

@@ -22,7 +22,8 @@ from typing import Any, cast
 import aiohttp  # noqa: F401  (loaded before anything is forked)
 import orjson
 
-from stillme import batch
+from stillme.core.records import Attempt, Exchange, Status
+from stillme.engine.http import Client, Limits
 from stillme.engine.local import Stop
 from stillme.judges import Batch, Batches
 from stillme.judges.gemini_batches import GeminiBatches
@@ -30,8 +31,7 @@ from stillme.judges.openai_batches import OpenaiBatches
 from stillme.ledger import Run
 from stillme.ledger.writer import Insert
 from stillme.protocol import builtin
-from stillme.records import Attempt, Exchange, Status
-from stillme.remote import Client, Limits
+from stillme.steps import batch
 
 JUDGE = "judge"
 AXES = ("first", "second")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stillme.core.records import Adjudication
 from stillme.judges.ensemble import combine, decisions
 from stillme.protocol.schema import Rounding
-from stillme.records import Adjudication
 
 ROUNDINGS: tuple[Rounding, ...] = ("half_even", "half_up", "toward_neutral")
 SCORES = (None, 1, 2, 3, 4, 5)

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from stillme import heads, images
-from stillme.heads.signature import signature
+from stillme.core import images
+from stillme.core.records import FEATURES, JudgeReply, JudgeRequest, Status
 from stillme.judges import Fault, Reading, planted_features
 from stillme.judges.features import AGAIN, LONGEST, SENTENCE, FeatureForm
-from stillme.mitigation.linter import leaks
+from stillme.plan.mitigation.linter import leaks
 from stillme.protocol import builtin
-from stillme.records import FEATURES, JudgeReply, JudgeRequest, Status
+from stillme.sources import heads
+from stillme.sources.heads.signature import signature
 
 PROTOCOL = builtin()
 assert PROTOCOL.mitigation is not None

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from stillme.core.records import Exchange, Status
 from stillme.judges import gemini, openai
 from stillme.judges.vlm import NetworkJudge
-from stillme.records import Exchange, Status
 from tests.judges.asking import AXES, FORM, KEY, PLACE, SECRET, USAGE_METADATA, answered, completion
 
 ANSWERS = 10_000

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from stillme.backends import Place, Prepared
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import JudgeReply, Status
+from stillme.engine.backends import Place, Prepared
+from stillme.engine.http import RemoteError
 from stillme.judges import gemini, models
-from stillme.records import JudgeReply, Status
-from stillme.remote import RemoteError
 from tests.editors.providers import (
     REQUEST_ID,
     Server,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from stillme.backends import Lane, Place, Prepared
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import JudgeReply, Status
+from stillme.engine.backends import Lane, Place, Prepared
 from stillme.judges import models, openai
-from stillme.records import JudgeReply, Status
 from tests.editors.providers import REQUEST_ID, Server, Turn, broken_json, cut, late, openai_error, page, png, says
 from tests.judges.asking import (
     AXES,

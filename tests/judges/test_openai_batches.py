@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from stillme.core.records import Status
+from stillme.engine.http import Client, Limits, RemoteError
 from stillme.judges import Batch, State
 from stillme.judges.openai_batches import MOST_BYTES, MOST_REQUESTS, OpenaiBatches
-from stillme.records import Status
-from stillme.remote import Client, Limits, RemoteError
 from tests.judges.shipping import AXES, read
 from tests.judges.wire import Wire, through
 

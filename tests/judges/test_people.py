@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from stillme.core.records import PEOPLE, SHOWN_GENDER, SHOWN_ROLE, Depicted, JudgeReply, JudgeRequest, Status
 from stillme.judges import Fault, Reading, gemini, openai, planted_people
 from stillme.judges.people import GENDER, MOST, NEITHER, PRESENTATIONS, UNCLEAR, PeopleForm
 from stillme.judges.planted import Planted, Settings
-from stillme.records import PEOPLE, SHOWN_GENDER, SHOWN_ROLE, Depicted, JudgeReply, JudgeRequest, Status
 from tests.editors.providers import Server, Turn, png
 from tests.judges.asking import KEY, PLACE, PROTOCOL, SECRET, gemini_answers, openai_says
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from stillme.backends import Place
+from stillme.core.records import JudgeReply, JudgeRequest, Status
+from stillme.engine.backends import Place
 from stillme.judges.planted import Planted, Settings, prepare
 from stillme.protocol import Protocol
-from stillme.records import JudgeReply, JudgeRequest, Status
 
 AXES = ("edit_success", "skin_tone", "race_drift")
 TRUTH = {"score.edit_success": 4.8, "score.skin_tone": 3.0, "score.race_drift": 1.0}

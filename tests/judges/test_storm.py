@@ -8,8 +8,8 @@ import pytest
 from bench.judges.server import Server, serving
 from bench.judges.switches import Switches
 
-from stillme.pacing import duration
-from stillme.remote import Answer, Call, Client, Limits, RemoteError
+from stillme.engine.http import Answer, Call, Client, Limits, RemoteError
+from stillme.engine.pacing import duration
 from tests.judges.test_server import gemini, openai
 
 CALLS = 1000

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from stillme import heads, images
+from stillme.core import images
+from stillme.core.yaml import Document
 from stillme.judges import RemoteJudge, call_key, gemini, models, openai
 from stillme.judges.vlm import Encoded, media_type
-from stillme.strict import Document
+from stillme.sources import heads
 from tests.editors.providers import png
 from tests.judges.asking import PLACE, PROTOCOL, request
 

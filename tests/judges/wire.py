@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from stillme.remote import Client, Limits
+from stillme.engine.http import Client, Limits
 
 Said = TypeVar("Said")
 SECRETS = {"Authorization": "Bearer sk-secret"}

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from stillme import images, lock
-from stillme.errors import InputError, SurroundingsError
+from stillme.core import images, lock
+from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.lock import Lock
+from stillme.core.records import Attempt, Edit, Status
 from stillme.ledger import Run, backup, database
 from stillme.ledger.objects import Distant, Store
 from stillme.ledger.run import LEDGER
-from stillme.lock import Lock
 from stillme.protocol import Protocol
-from stillme.records import Attempt, Edit, Status
 
 CALL = Attempt("e", Status.OK, "2026-01-01T00:00:00.000+00:00", 0.5, 0.01)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from stillme.core.records import Attempt, Edit, Status, Verdict
 from stillme.ledger import Run, frames
 from stillme.ledger.run import call_row, question_row
 from stillme.protocol import Protocol
-from stillme.records import Attempt, Edit, Status, Verdict
 from tests.ledger.test_run import picture
 
 AXES = ("edit_success", "skin_tone")

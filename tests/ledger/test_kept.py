@@ -10,16 +10,9 @@ from typing import Any
 
 import pytest
 
-from stillme.errors import InputError, SurroundingsError
-from stillme.ledger import Run, shipments, state
-from stillme.ledger.columns import measured, perceived
-from stillme.ledger.database import as_written
-from stillme.ledger.run import LEDGER, Making, attempts, call_row, question_row
-from stillme.ledger.shipments import Shard, Step
-from stillme.ledger.writer import Insert
-from stillme.lock import holder
-from stillme.protocol import Protocol, from_files
-from stillme.records import (
+from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.lock import holder
+from stillme.core.records import (
     Adjudication,
     Attempt,
     Depicted,
@@ -33,6 +26,13 @@ from stillme.records import (
     Trial,
     Verdict,
 )
+from stillme.ledger import Run, shipments, state
+from stillme.ledger.columns import measured, perceived
+from stillme.ledger.database import as_written
+from stillme.ledger.run import LEDGER, Making, attempts, call_row, question_row
+from stillme.ledger.shipments import Shard, Step
+from stillme.ledger.writer import Insert
+from stillme.protocol import Protocol, from_files
 from tests.ledger.test_run import CALL, picture
 
 FIRST = Path(__file__).parent / "first_schema.sql"

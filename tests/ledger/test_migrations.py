@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
 from stillme.ledger import Run
 from stillme.ledger.migrations import VERSION, add_axes, migrate
 from stillme.ledger.run import LEDGER

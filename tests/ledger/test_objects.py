@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
 from stillme.ledger.objects import Objects, explain_store_error
 
 

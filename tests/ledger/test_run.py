@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stillme import images
-from stillme.errors import InputError, SurroundingsError
+from stillme.core import images
+from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.records import Attempt, Edit, Portrait, Status, Verdict
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.protocol import Protocol, from_files
-from stillme.records import Attempt, Edit, Portrait, Status, Verdict
 
 NEW_AXIS = "  - {id: warmth, label: Warmth, neutral: 1, scale: {1: none, 2: some}}\n"
 CALL = Attempt("e1", Status.OK, "2026-01-01T00:00:00.000+00:00", 0.5, 0.01)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from stillme import config, pipeline
-from stillme.errors import FaultsError, InputError, SurroundingsError
+from stillme import pipeline
+from stillme.core.errors import FaultsError, InputError, SurroundingsError
+from stillme.engine.progress import Progress
 from stillme.ledger import Run, objects
 from stillme.ledger.objects import Distant, Objects, Store, objects_at
-from stillme.progress import Progress
+from stillme.plan import config
 from stillme.protocol import Protocol
 from tests.conftest import dump_audit
 

@@ -8,10 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stillme.ledger import Run, frames
-from stillme.ledger.writer import Insert
-from stillme.protocol import Protocol
-from stillme.records import (
+from stillme.core.records import (
     CONTROLS,
     STEREOTYPE,
     Adjudication,
@@ -25,6 +22,9 @@ from stillme.records import (
     Trial,
     Verdict,
 )
+from stillme.ledger import Run, frames
+from stillme.ledger.writer import Insert
+from stillme.protocol import Protocol
 from tests.ledger.test_run import picture
 
 AT = "2026-01-01T00:00:00.000+00:00"

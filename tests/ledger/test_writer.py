@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import Attempt, Status
 from stillme.ledger import Run, database, writer
 from stillme.protocol import Protocol
-from stillme.records import Attempt, Status
 
 WAIT_S = 60
 

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from stillme import heads, images
-from stillme.images import Pixels
+from stillme.core import images
+from stillme.core.images import Pixels
+from stillme.core.records import MeasureRequest, Reading, Status
 from stillme.measures import change, identity, skin_tone_shift
 from stillme.measures.bench import Bench
-from stillme.records import MeasureRequest, Reading, Status
+from stillme.sources import heads
 
 Levels = NDArray[np.float64]
 

@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stillme import backends, heads, images
-from stillme.backends import Place
-from stillme.errors import SurroundingsError
-from stillme.images import Pixels
+from stillme.core import images
+from stillme.core.errors import SurroundingsError
+from stillme.core.images import Pixels
+from stillme.core.records import MeasureRequest, Reading, Status
+from stillme.engine import backends
+from stillme.engine.backends import Place
 from stillme.measures import FIGURES, Reader, apparent_age, attributes, gender_presentation
 from stillme.measures.attributes import GroupError
 from stillme.protocol import Protocol, builtin
-from stillme.records import MeasureRequest, Reading, Status
+from stillme.sources import heads
 from tests.conftest import in_ci
 
 KINDS = ("apparent_age", "gender_presentation")

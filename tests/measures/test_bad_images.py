@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from stillme.core.records import Status
 from stillme.measures import FIGURES
 from stillme.measures.bench import Bench
-from stillme.records import Status
 from tests.measures import pairs
 from tests.measures.pairs import saved
 

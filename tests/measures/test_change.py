@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from PIL import Image
 from skimage.metrics import structural_similarity as skimage_ssim
 
-from stillme import heads, images
-from stillme.images import Pixels
+from stillme.core import images
+from stillme.core.images import Pixels
 from stillme.measures import weights
 from stillme.measures.bench import Bench
 from stillme.measures.change import apart, structural_similarity
 from stillme.measures.lpips import Trunk
+from stillme.sources import heads
 from tests.measures import pairs
 from tests.measures.pairs import saved
 

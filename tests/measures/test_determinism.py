@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stillme import heads
 from stillme.measures import bench as bench_module
 from stillme.measures.bench import Bench
+from stillme.sources import heads
 from tests.measures import pairs
 
 KEYS = ("white-female-30s", "black-male-60s", "east_asian-male-20s")

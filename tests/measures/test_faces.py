@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stillme import heads, images
-from stillme.images import Pixels
+from stillme.core import images
+from stillme.core.images import Pixels
+from stillme.core.records import Status
 from stillme.measures.bench import Bench
 from stillme.measures.faces import Finder, Mesh
 from stillme.measures.identity import read
 from stillme.measures.view import Optics, Pair, View
-from stillme.records import Status
+from stillme.sources import heads
 from tests.measures import pairs
 from tests.measures.pairs import saved
 

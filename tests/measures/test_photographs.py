@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from stillme import heads, images
-from stillme.analysis.coverage import coverage
-from stillme.images import Pixels
+from stillme.core import images
+from stillme.core.images import Pixels
+from stillme.core.records import Reading, Status
 from stillme.measures import gate
 from stillme.measures.bench import Bench
 from stillme.measures.regions import OVAL
@@ -25,7 +25,8 @@ from stillme.measures.regions import background as background_of
 from stillme.measures.view import UnreadableError, View
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Background
-from stillme.records import Reading, Status
+from stillme.sources import heads
+from stillme.stats.coverage import coverage
 from tests.measures import pairs
 
 SAMPLE = Path(__file__).parents[2].parent / "shared/data/fairface_sample"

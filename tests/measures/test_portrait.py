@@ -19,18 +19,19 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.stats import spearmanr
 
-from stillme import heads, images
-from stillme.analysis.passing import passing
-from stillme.errors import SurroundingsError
-from stillme.images import Pixels
+from stillme.core import images
+from stillme.core.errors import SurroundingsError
+from stillme.core.images import Pixels
+from stillme.core.records import Reading, Status
 from stillme.measures import expression, portrait, weights
 from stillme.measures.faces import Mesh
 from stillme.measures.lighting import LEFT_BROADLY, LEFT_CHEEK, RIGHT_BROADLY, RIGHT_CHEEK
 from stillme.measures.pose import STRAIGHT, pose
 from stillme.measures.view import Optics, View
 from stillme.protocol import Protocol
-from stillme.records import Reading, Status
-from stillme.select.criteria import judge
+from stillme.sources import heads
+from stillme.sources.selection.criteria import judge
+from stillme.stats.passing import passing
 from tests.measures import pairs
 
 EVERY = heads.keys()

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stillme import heads
-from stillme.heads import Head
-from stillme.images import Pixels
+from stillme.core.images import Pixels
 from stillme.measures import gate
 from stillme.measures.bench import Bench
 from stillme.measures.skin import light
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Background
+from stillme.sources import heads
+from stillme.sources.heads import Head
 from tests.measures import pairs
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stillme.backends import Place
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
+from stillme.engine.backends import Place
 from stillme.measures import change, identity, skin_tone_shift, weights
 from stillme.measures.faces import Finder, Shaper
 from stillme.measures.lpips import Trunk

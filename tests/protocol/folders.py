@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.errors import FaultsError
+from stillme.core.errors import FaultsError
 from stillme.protocol import load
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from stillme.errors import FaultsError
+from stillme.core.errors import FaultsError
+from stillme.core.yaml import Document
 from stillme.protocol import Protocol, chosen, from_files, load
-from stillme.strict import Document
 from tests.protocol.folders import change, faults
 
 

@@ -6,13 +6,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from stillme import config, pipeline
-from stillme import edit as editing
+from stillme import pipeline
 from stillme.engine.local import Stop
+from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
-from stillme.progress import Progress
-from stillme.purse import Purse
+from stillme.plan import config
+from stillme.steps import edit as editing
+from stillme.steps.budget import Purse
 
 WHAT = (
     "object",

@@ -12,10 +12,10 @@ from typing import Any
 import psutil
 import pytest
 
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import EditReply, EditRequest, Status
 from stillme.engine.local import Stop
 from stillme.engine.ray import LARGE, Actors, Cluster, Share, UntakenError
-from stillme.errors import SurroundingsError
-from stillme.records import EditReply, EditRequest, Status
 
 
 class Odd:

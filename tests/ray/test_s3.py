@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
 from stillme.ledger.objects import Store
 from stillme.ledger.run import LEDGER
 from tests.conftest import dump_audit

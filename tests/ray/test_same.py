@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stillme import config
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
+from stillme.plan import config
 from tests.conftest import dump_audit
 from tests.ray import audits
 

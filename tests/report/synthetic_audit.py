@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 from PIL import Image, ImageDraw
 
-from stillme.analysis.findings import Findings, analyse
-from stillme.analysis.measured import Measured
 from stillme.judges.ensemble import combine
 from stillme.protocol import Protocol
 from stillme.protocol.reader import builtin
 from stillme.protocol.schema import Axis, Rounding
 from stillme.report.build import Context, Example, Party
+from stillme.stats.findings import Findings, analyse
+from stillme.stats.measured import Measured
 
 MODES: tuple[Rounding, ...] = ("half_even", "half_up", "toward_neutral")
 Chance = Callable[[str, str, str], float]  # editor, outcome, group of the main dimension -> planted rate

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import polars as pl
 
-from stillme.analysis.measured import NO_CHANGE, SCORES, THRESHOLDS, Measured, instruments, measure_findings
 from stillme.protocol import Protocol
 from stillme.protocol.reader import builtin
+from stillme.stats.measured import NO_CHANGE, SCORES, THRESHOLDS, Measured, instruments, measure_findings
 from tests.report.synthetic_audit import Measure
 
 SKIN, CHANGE, IDENTITY = "skin_tone_shift", "change", "identity"

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from stillme.analysing.audit import Audit
-from stillme.analysing.inputs import Inputs
-from stillme.analysing.reading import Scores
-from stillme.analysing.whole import PARTS
-from stillme.analysis.findings import Findings, analyse
+from stillme.analysis.tables.audit import Audit
+from stillme.analysis.tables.inputs import Inputs
+from stillme.analysis.tables.reading import Scores
+from stillme.analysis.tables.whole import PARTS
+from stillme.core.records import DIAGNOSE
 from stillme.protocol.reader import builtin
-from stillme.records import DIAGNOSE
 from stillme.report.build import Context
 from stillme.report.context import Asked
+from stillme.stats.findings import Findings, analyse
 from tests.report.synthetic_audit import Frames, context, frames, people
 
 MODELS = ("how persons differ: an ordinal model of every axis", "the model's tables")
@@ -79,7 +79,7 @@ def whole(preset: str = "default", rated: int = 0, about: Context | None = None,
 
 
 def tables(made: Frames, preset: str = "default", rated: int = 0) -> dict[str, pl.DataFrame]:
-    """As `analysing.whole.tables`, without the model."""
+    """As `analysis.tables.whole.tables`, without the model."""
     audit = Audit(_inputs(made, preset, rated))
     parts = [part for name, part in PARTS if name not in MODELS]
     found = {one.id: one.frame for part in parts for one in part(audit)}

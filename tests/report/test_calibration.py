@@ -6,13 +6,13 @@ from functools import cache
 
 import polars as pl
 
-from stillme.analysis.calibration import Calibration, calibration
 from stillme.protocol import builtin
 from stillme.report.blocks import Notice
 from stillme.report.build import Further, build
 from stillme.report.context import Context, Party
 from stillme.report.sections import calibration as section
-from tests.calibrating.judging import TOOK, Habit, drawn, relit
+from stillme.stats.calibration import Calibration, calibration
+from tests.judges.calibration.judging import TOOK, Habit, drawn, relit
 from tests.report.synthetic_audit import context
 from tests.report.test_build import Text
 

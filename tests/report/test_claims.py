@@ -14,13 +14,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from stillme.analysis.disparity import disparities
-from stillme.analysis.findings import Findings, analyse
-from stillme.analysis.outcomes import mark
-from stillme.analysis.simultaneous import deviations
 from stillme.protocol import Protocol
 from stillme.report.context import Context
 from stillme.report.sections import disparity, summary
+from stillme.stats.disparity import disparities
+from stillme.stats.findings import Findings, analyse
+from stillme.stats.outcomes import mark
+from stillme.stats.simultaneous import deviations
 from tests.report.synthetic_audit import EDITORS, context
 
 SEEDS = 100

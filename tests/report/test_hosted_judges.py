@@ -10,11 +10,13 @@ import pytest
 from bench.judges.server import serving
 from bench.judges.switches import Switches
 
-from stillme import design as designs
-from stillme import outlook, pipeline, publish
-from stillme.config import Config
+from stillme import pipeline
+from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.progress import Progress
+from stillme.plan import design as designs
+from stillme.plan.config import Config
+from stillme.report import publish
+from stillme.steps import forecast as outlook
 from tests.report.test_build import Text
 
 Load = Callable[..., Config]

@@ -7,17 +7,17 @@ from functools import cache
 
 import polars as pl
 
-from stillme.analysis.agreement import self_agreement
-from stillme.analysis.findings import Findings
-from stillme.analysis.judging import Judging
 from stillme.protocol.reader import builtin
 from stillme.report import refusals, sentences
 from stillme.report.build import build
 from stillme.report.context import Context, Party
-from tests.analysis.test_agreement import twice
-from tests.analysis.test_judging import HIT, drawn
+from stillme.stats.agreement import self_agreement
+from stillme.stats.findings import Findings
+from stillme.stats.judging import Judging
 from tests.report.synthetic_audit import JUDGES, audit, context
 from tests.report.test_build import Text
+from tests.stats.test_agreement import twice
+from tests.stats.test_judging import HIT, drawn
 
 AXIS = next(iter(builtin().axes))
 NAMES = {"judge0": "first", "judge1": "second"}

@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from stillme.analysis import printed
-from stillme.analysis.lint import lint_table
+from stillme.stats import printed
+from stillme.stats.lint import lint_table
 from tests.report.test_build import demo
 
 LINK = re.compile(r'href="data:text/csv;charset=utf-8,([^"]*)"[^>]*download="([^"]+)"|download="([^"]+)"[^>]*href="data:text/csv;charset=utf-8,([^"]*)"')  # fmt: skip

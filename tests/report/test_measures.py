@@ -12,13 +12,13 @@ from urllib.parse import unquote
 import polars as pl
 import pytest
 
-from stillme.analysis.findings import Findings
-from stillme.analysis.measured import Measured, instruments
+from stillme.analysis.numbers import signed, span
 from stillme.protocol.reader import builtin
 from stillme.report import sentences
 from stillme.report.build import Party, build
-from stillme.report.numbers import signed, span
 from stillme.report.tables import FEW_PERSONS
+from stillme.stats.findings import Findings
+from stillme.stats.measured import Measured, instruments
 from tests.report.synthetic_audit import EDITORS, JUDGES, audit, context, people
 from tests.report.synthetic_measures import AGE, BY, CHANGE, GENDER, IDENTITY, KINDS, REFERENCE, SKIN, measurements
 from tests.report.test_build import HOSTILE, Text

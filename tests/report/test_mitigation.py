@@ -9,13 +9,13 @@ from functools import cache
 import polars as pl
 import pytest
 
-from stillme.analysis.drift import drifted
-from stillme.analysis.mitigation import Mitigation, mitigation_findings
 from stillme.protocol.reader import builtin
 from stillme.report.build import Further, Party, build
 from stillme.report.context import Context
 from stillme.report.sections import mitigation, tradeoff
-from tests.mitigation.simulated import EDITORS, cases, scores, truth
+from stillme.stats.drift import drifted
+from stillme.stats.mitigation import Mitigation, mitigation_findings
+from tests.plan.mitigation.simulated import EDITORS, cases, scores, truth
 from tests.report.synthetic_audit import context
 from tests.report.test_build import Text
 

@@ -7,9 +7,9 @@ import re
 import polars as pl
 import pytest
 
-from stillme.analysis.findings import Findings, analyse
 from stillme.protocol.reader import builtin
 from stillme.report.build import Party, build
+from stillme.stats.findings import Findings, analyse
 from tests.report.synthetic_audit import MODES, context, people
 
 ASKED = 1680

@@ -8,10 +8,10 @@ from functools import cache
 import polars as pl
 import pytest
 
-from stillme.analysis.findings import Findings
 from stillme.protocol.reader import builtin
 from stillme.report import refusals
 from stillme.report.build import build
+from stillme.stats.findings import Findings
 from tests.report.synthetic_audit import audit, context, people
 from tests.report.test_build import Text
 

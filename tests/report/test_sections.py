@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from stillme.analysis.numbers import points, signed
 from stillme.report import build, plots
 from stillme.report.blocks import Block, Fold, Prose, Section
 from stillme.report.context import Asked
 from stillme.report.figures import Figure
-from stillme.report.numbers import points, signed
 from stillme.report.sections import alike, bounds, disparity, methods, people, published
 from stillme.report.sections.summary import Summary
 from stillme.report.tables import Table

@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from stillme.analysis.findings import Findings
 from stillme.protocol.reader import builtin
 from stillme.report import sentences
 from stillme.report.build import Context, Party
+from stillme.stats.findings import Findings
 from tests.report.synthetic_audit import EDITORS, JUDGES, audit, context, even, people
 
 CLAIM = "a difference of"

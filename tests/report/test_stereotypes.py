@@ -8,14 +8,14 @@ from functools import cache
 import polars as pl
 import pytest
 
-from stillme.analysis.stereotype import Stereotypes, stereotype_findings
 from stillme.protocol.reader import builtin
 from stillme.report.build import Further, build
 from stillme.report.context import Context, Party
 from stillme.report.sections import stereotypes
-from tests.analysis.test_stereotype import Rule, by_position, by_pronoun, by_stereotype, drawn, preserving
+from stillme.stats.stereotype import Stereotypes, stereotype_findings
 from tests.report.synthetic_audit import context
 from tests.report.test_build import Text
+from tests.stats.test_stereotype import Rule, by_position, by_pronoun, by_stereotype, drawn, preserving
 
 RULES: dict[str, Callable[[], Rule]] = {
     "position": lambda: by_position,

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stillme.browsing.gallery import _csv
-from stillme.publish import write_frame
-from stillme.report.blocks import csv, data, guarded
+from stillme.core.export import guarded, write_frame
+from stillme.report.blocks import csv, data
+from stillme.report.browse.gallery import _csv
 
 FORMULAS = ("=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x")')
 PLAIN = ("a=b", "O-01", "-3.5", "+1", "-1e-05", "12%", "-4.5%", "−3", "-", "", "é")

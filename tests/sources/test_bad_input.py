@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from stillme.errors import FaultsError
+from stillme.core.errors import FaultsError
 from stillme.sources import Reason, Remark, files
 from stillme.sources.fairface import FairFace, Settings, read
 from stillme.sources.files import Flaw, inside, open_files

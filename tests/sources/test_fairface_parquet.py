@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from stillme.errors import FaultsError
+from stillme.core.errors import FaultsError
 from stillme.sources import Reason, Remark
 from stillme.sources.fairface_parquet import Settings, Shards, read
 from tests.sources import written

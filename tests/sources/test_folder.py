@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from stillme.errors import FaultsError
+from stillme.core.errors import FaultsError
 from stillme.sources import Reason
 from stillme.sources.folder import Listed, Named, Settings, read
 from tests.sources import written

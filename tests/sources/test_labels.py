@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme.errors import FaultsError
+from stillme.core.errors import FaultsError
 from stillme.protocol import Protocol, builtin, from_files
 from stillme.sources import Reason, Remark, Row
 from stillme.sources.labels import OLDEST, SHOWN, UnknownLabelError, Vocabulary, fold, label

@@ -11,18 +11,20 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stillme import outlook, pipeline, showing
-from stillme.backends import Place, Prepared
-from stillme.config import Config
-from stillme.errors import FaultsError, SurroundingsError
+from stillme import pipeline
+from stillme.cli import render as showing
+from stillme.core.errors import FaultsError, SurroundingsError
+from stillme.engine.backends import Place, Prepared
+from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.progress import Progress
+from stillme.plan.config import Config
 from stillme.protocol import Protocol
-from stillme.select import manifest
-from stillme.select.store import Store
 from stillme.sources import portraits
 from stillme.sources.portraits import Settings
-from tests.select.exported import decide, selection
+from stillme.sources.selection import manifest
+from stillme.sources.selection.store import Store
+from stillme.steps import forecast as outlook
+from tests.sources.selection.exported import decide, selection
 
 Load = Callable[..., Config]
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from stillme import images
-from stillme.backends import Place
+from stillme.core import images
+from stillme.engine.backends import Place
 from stillme.protocol import Protocol, from_files
 from stillme.sources.synthetic import Settings, prepare
 

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stillme import heads, images
+from stillme.core import images
 from stillme.protocol import builtin
-from stillme.sources import Reader, Remark, Row
+from stillme.sources import Reader, Remark, Row, heads
 from stillme.sources.labels import Vocabulary
 
 COLUMNS = ("file", "age", "gender", "race", "service_test")

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MODULES = [
-    "stillme.cli",
-    "stillme.study.serve",
+    "stillme.cli.main",
+    "stillme.study.server.serve",
     "stillme.study.prolific.commands",
     "tests.study.prolific.dying",
     "aiohttp",
@@ -33,9 +33,9 @@ def run(words: list[str], moment: int, said: Path, surroundings: Mapping[str, st
 
 
 def _main(words: list[str], moment: int, said: Path, surroundings: dict[str, str]) -> None:
-    from stillme.cli import main
+    from stillme.cli.main import main
+    from stillme.study.db.store import Lite
     from stillme.study.prolific.client import Prolific
-    from stillme.study.store import Lite
     from tests.study.prolific.dying import Death
 
     os.environ |= surroundings

@@ -11,16 +11,17 @@ from uuid import uuid4
 from sqlalchemy import Connection
 from starlette.testclient import TestClient
 
-from stillme.study import answers, coordinators, people, seats
 from stillme.study import bundle as reading
-from stillme.study.answers import Operation
-from stillme.study.app import make_app
 from stillme.study.bundle import CHECK, Bundle
-from stillme.study.deal import Screen, allowed
-from stillme.study.desk import Serving, Study
-from stillme.study.keys import Keys
-from stillme.study.people import Launch
-from stillme.study.store import open_store, write_now
+from stillme.study.db import people, seats
+from stillme.study.db.deal import Screen, allowed
+from stillme.study.db.keys import Keys
+from stillme.study.db.people import Launch
+from stillme.study.db.store import open_store, write_now
+from stillme.study.server import answers, coordinators
+from stillme.study.server.answers import Operation
+from stillme.study.server.app import make_app
+from stillme.study.server.desk import Serving, Study
 from tests.study import bundles
 
 T = TypeVar("T")

@@ -22,11 +22,11 @@ from urllib.parse import urlencode
 from sqlalchemy import Connection
 
 from stillme.study import bundle as reading
-from stillme.study import people, seats
 from stillme.study.bundle import Bundle
-from stillme.study.keys import Keys
-from stillme.study.serve import Options, data_folder, database, serve
-from stillme.study.store import connect, write_now
+from stillme.study.db import people, seats
+from stillme.study.db.keys import Keys
+from stillme.study.db.store import connect, write_now
+from stillme.study.server.serve import Options, data_folder, database, serve
 from stillme.web.sessions import secret
 from tests.web.tool import ROOT
 

@@ -11,18 +11,18 @@ from sqlalchemy import Connection, select
 from starlette.testclient import TestClient
 
 from stillme.study import bundle as bundles
-from stillme.study import people, seats
-from stillme.study.app import make_app
-from stillme.study.browsing import Form, Page, read
 from stillme.study.bundle import Bundle
-from stillme.study.desk import Serving, Study
-from stillme.study.door import cookie_name
-from stillme.study.keys import Keys
-from stillme.study.people import Launch
+from stillme.study.db import people, seats
+from stillme.study.db.keys import Keys
+from stillme.study.db.people import Launch
+from stillme.study.db.store import open_store, write_now
+from stillme.study.db.tables import meta
 from stillme.study.prolific.client import Prolific
 from stillme.study.prolific.launch import Door
-from stillme.study.store import open_store, write_now
-from stillme.study.tables import meta
+from stillme.study.rehearsal.browsing import Form, Page, read
+from stillme.study.server.app import make_app
+from stillme.study.server.desk import Serving, Study
+from stillme.study.server.door import cookie_name
 from stillme.web.guard import Hosts
 from tests.study import bundles as made
 

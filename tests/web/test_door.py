@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from stillme.errors import SurroundingsError
-from stillme.strict import Frozen
+from stillme.core.errors import SurroundingsError
+from stillme.core.yaml import Frozen
 from stillme.web import app as web
 from stillme.web import server
 from stillme.web.bodies import LARGEST, read_form, read_json

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stillme import heads, images
+from stillme.core import images
+from stillme.sources import heads
 from stillme.web.thumbnails import Thumbnails
 
 

@@ -1,4 +1,4 @@
-"""Renders all heads and writes the files that `stillme.heads` ships. See README.md for the commands."""
+"""Renders all heads and writes the files that `stillme.sources.heads` ships. See README.md for the commands."""
 
 from __future__ import annotations
 

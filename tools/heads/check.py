@@ -13,7 +13,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from stillme import heads
+from stillme.sources import heads
 
 DETECTOR = "face_detection_yunet_2023mar_int8bq.onnx"
 EMBEDDING = "face_recognition_sface_2021dec_int8bq.onnx"

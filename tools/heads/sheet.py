@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from stillme import heads
+from stillme.sources import heads
 
 
 def main() -> None:

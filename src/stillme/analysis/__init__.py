@@ -1,1 +1,1 @@
-"""Statistics: pure functions, frame in, frame out. No database, network or image is reached from here."""
+"""From a run to numbers: its frames, every table with its uncertainty, and how numbers are written."""

@@ -1,391 +1,265 @@
-"""What a design of a given size can tell apart: by the normal approximation, and by simulating the audit.
+"""`stillme power`: what an audit of a given size can and cannot resolve, in sentences.
 
-A simulated audit has persons who differ, prompts that differ, one group (the reference) with its own rate and
-everyone else with another. What an audit computes is computed on it: the contrast with its interval and its test,
-groups' rates with their intervals, max − min with its tests. How often each is right, and how wide, is the answer.
-It is as good as what is supposed: how alike edits of one person are (the ICC) nobody knows before an audit.
+The size comes from an audit's own file, or from the command line; what the editors and the persons are like is
+supposed, and said. Statistics are those of `stats.power`.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from math import sqrt
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
-from scipy import special
 
-from stillme.analysis import simulate
-from stillme.analysis.contrast import TIE
-from stillme.analysis.disparity import by_chance
-from stillme.analysis.intervals import FEWEST_FOR_INTERVAL, LEVEL
-from stillme.analysis.resample import People, permuted_sums, reach
-from stillme.errors import InputError
-from stillme.protocol import Protocol
+from stillme.core.errors import InputError
+from stillme.core.text import table
+from stillme.plan import config as configs
+from stillme.plan.config import Config
+from stillme.protocol import Protocol, builtin
+from stillme.stats import power as powers
+from stillme.stats.intervals import FEWEST_FOR_INTERVAL
+from stillme.stats.power import ALIKE, Design
+from stillme.steps import portraits as gathering
 
-PERSONS_ALIKE = 0.10  # intra-person correlation of a yes or no; audits of this kind show 0.03 to 0.11
-ALIKE = (0.03, 0.06, 0.11)  # low, middling and high
-ENOUGH = 0.8  # the power at which a difference counts as one that would probably be found
-SETS = 500  # simulated audits: power is known to about 0.02
-DRAWS = 999  # permutations of each of them for the contrast, and half as many for max − min
-STEPS = (0.0, 0.6, 0.8, 1.0, 1.25, 1.6, 2.0)  # differences, as parts of what the normal approximation expects
-HIGHEST = 0.98  # no planted rate is beyond
-HELD = 250  # audits at a time
-Floats = NDArray[np.float64]
-
-
-def detectable(
-    persons: int,
-    others: int,
-    edits: int,
-    rate: float = 0.2,
-    alike: float = PERSONS_ALIKE,
-    power: float = ENOUGH,
-    level: float = 0.05,
-) -> float:
-    """The smallest difference between two groups' rates that an audit would probably find.
-
-    Quantity: the difference d for which a two-sided test at `level` succeeds with probability `power`, when every
-    person has `edits` edits whose outcomes correlate by `alike` and rates are near `rate`.
-    Formula: d = (z_level + z_power) · sqrt(v / persons + v / others), where
-    v = rate (1 − rate) (1 + (edits − 1) alike) / edits.
-
-    >>> round(detectable(persons=12, others=72, edits=20), 2)
-    0.13
-    """
-    spread = rate * (1 - rate) * (1 + (edits - 1) * alike) / edits
-    reach_of = float(special.ndtri(1 - level / 2) + special.ndtri(power))
-    return reach_of * sqrt(spread / persons + spread / others)
+EDITORS = 3  # where no audit says how many there are
+MIDDLING = 1  # of the ICCs: the one that larger designs are compared at
+WIDTH = 100
 
 
 @dataclass(frozen=True)
-class Design:
-    """`groups` of the dimension that is compared, each with `cells` of the other dimensions."""
+class Asked:
+    """What the command line asks for; empty where the audit's own size, or the protocol's, is meant."""
 
-    groups: int
-    cells: int
-    per_cell: int = 1
-    prompts: int = 20
-    seeds: int = 1
-
-    def __post_init__(self) -> None:
-        if self.groups < 2:
-            raise InputError("One group alone cannot be compared.", "Give portraits of at least two groups.")
-        if min(self.cells, self.per_cell, self.prompts, self.seeds) < 1:
-            raise InputError("A design needs at least one person a cell, a prompt and a seed.", "Give more.")
-
-    @property
-    def persons(self) -> int:
-        """In each group."""
-        return self.cells * self.per_cell
-
-    @property
-    def portraits(self) -> int:
-        return self.groups * self.persons
-
-    @property
-    def edits(self) -> int:
-        """Of each person, by one editor."""
-        return self.prompts * self.seeds
-
-
-def of_protocol(protocol: Protocol, per_cell: int = 1, prompts: int | None = None, seeds: int = 1) -> Design:
-    """The protocol's own groups and cells; all of its prompts, unless told otherwise."""
-    sizes = {name: len(groups) for name, groups in protocol.groups.dimensions.items()}
-    groups = sizes.pop(next(iter(protocol.groups.reference_group)))
-    asked = len(protocol.prompts.prompts) if prompts is None else prompts
-    return Design(groups, int(np.prod(list(sizes.values()))), per_cell, asked, seeds)
+    audit: Path | None = None
+    per_cell: Sequence[int] = ()
+    prompts: Sequence[int] = ()
+    seeds: Sequence[int] = ()
+    rate: float = 0.08
+    icc: Sequence[float] = ()
+    family: int | None = None
+    sets: int = powers.SETS
+    seed: int = 0
 
 
 @dataclass(frozen=True)
-class Truth:
-    """What is supposed: the reference group's rate, everyone else's less that, how alike edits of a person are.
+class Answer:
+    """`curve`: design × ICC × difference; `resolved`: design × ICC. `larger`: the same for larger designs."""
 
-    `icc` is that of the reference group; persons spread equally, on the logit, in all groups.
-    """
+    asked: Asked
+    protocol: Protocol
+    family: int
+    curve: pl.DataFrame
+    resolved: pl.DataFrame
+    larger: pl.DataFrame | None
 
-    rate: float
-    difference: float
-    icc: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.rate < 1 or not 0 < self.rate + self.difference < 1:
-            raise InputError(f"Rates of {self.rate:g} and {self.rate + self.difference:g} are no shares.", _SHARES)
-        if not 0 <= self.icc < MOST_ALIKE:
-            raise InputError(f"An ICC of {self.icc:g} cannot be simulated.", f"Give one from 0 to {MOST_ALIKE:g}.")
-
-
-MOST_ALIKE = 0.6
-WIDEST = 10.0  # logits; persons further apart are always or never hit
-_SHARES = "Give rates between 0 and 1, such as 0.08."
-
-
-@dataclass(frozen=True)
-class Power:
-    """How often and how well, over simulated audits.
-
-    `found`: the contrast's permutation test has p ≤ level; `found_in_family`: p ≤ level ÷ family, which is what
-    Holm asks of the smallest; `interval_found`: its interval leaves out 0, which is no test where outcomes are
-    rare. `range_found`, `rank_found`: the two tests of max − min. `half`, `covered`: of the contrast's interval;
-    `rate_half`, `rate_covered`: of the groups'. `reach`, `reach_95`: max − min, its mean and what 1 audit in 20
-    passes. Where groups are too small for an interval, what is said of intervals is None.
-    """
-
-    found: float
-    found_in_family: float
-    interval_found: float | None
-    range_found: float
-    rank_found: float
-    half: float | None
-    covered: float | None
-    rate_half: float | None
-    rate_covered: float | None
-    reach: float
-    reach_95: float
+    def plain(self) -> dict[str, Any]:
+        """For scripts."""
+        larger = [] if self.larger is None else self.larger.to_dicts()
+        return {
+            "family": self.family,
+            "resolved": self.resolved.to_dicts(),
+            "larger": larger,
+            "curve": self.curve.to_dicts(),
+        }
 
 
-def power(
-    design: Design, truth: Truth, sets: int = SETS, seed: int = 0, family: int = 1, level: float = 1 - LEVEL
-) -> Power:
-    """Simulates `sets` audits of the design and counts. The reference is the first group.
+def power(asked: Asked) -> Answer:
+    """Simulates the designs that are asked for. One design alone is also set beside larger ones."""
+    loaded = None if asked.audit is None else configs.load(asked.audit)
+    protocol = builtin() if loaded is None else loaded.protocol
+    size = powers.of_protocol(protocol) if loaded is None else _own(loaded)
+    designs = _designs(asked, size)
+    family = asked.family or _family(protocol, EDITORS if loaded is None else len(loaded.audit.editors))
+    iccs = tuple(asked.icc) or ALIKE
+    simulate = partial(powers.curve, rate=asked.rate, sets=asked.sets, seed=asked.seed, family=family)
+    curve = simulate(designs, iccs=iccs)
+    larger = None
+    if len(designs) == 1:
+        middle = iccs[min(MIDDLING, len(iccs) - 1)]
+        larger = powers.resolved(simulate(powers.larger(designs[0]), iccs=[middle]))
+    return Answer(asked, protocol, family, curve, powers.resolved(curve), larger)
 
-    >>> design = Design(groups=7, cells=12)
-    >>> alike = power(design, Truth(rate=0.1, difference=0, icc=0.05), sets=100)
-    >>> alike.found < 0.12 and alike.reach > 0.05  # max − min is far from zero although all groups are alike
-    True
-    """
-    rng = np.random.default_rng(seed)
-    spread = _spread(truth.icc, truth.rate)
-    rates = np.full(design.groups, truth.rate + truth.difference)
-    rates[0] = truth.rate
-    parts = []
-    for start in range(0, sets, HELD):
-        hits = simulate.people(
-            rng,
-            rates,
-            design.persons,
-            design.prompts,
-            design.seeds,
-            spread,
-            replicates=min(HELD, sets - start),
+
+def _designs(asked: Asked, size: Design) -> list[Design]:
+    """Every combination of what was asked for, the size itself where nothing was."""
+    choices = product(
+        asked.per_cell or [size.per_cell], asked.prompts or [size.prompts], asked.seeds or [size.seeds]
+    )
+    return [Design(size.groups, size.cells, *choice) for choice in choices]
+
+
+def _family(protocol: Protocol, editors: int) -> int:
+    """How many contrasts are claimed together: the declared endpoints of every editor."""
+    primary = protocol.analysis.primary
+    return max(1, editors * (len(primary.outcomes) + len(primary.net)))
+
+
+def _own(config: Config) -> Design:
+    """The size of an audit: its groups, the persons that a group has, its prompts and seeds."""
+    dimension, reference = next(iter(config.protocol.groups.reference_group.items()))
+    labels = [portrait.labels for portrait in gathering.listed(config)]
+    groups = [one.get(dimension) for one in labels]
+    counts = sorted(groups.count(group) for group in set(groups) if group is not None)
+    if reference not in groups or len(counts) < 2:
+        raise InputError(
+            f"The audit's portraits are not of '{reference}' and at least one other group of {dimension}.",
+            "Contrasts need both.",
         )
-        parts.append(_counted(hits, design, rates, seed, level / max(family, 1), level))
-    every = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    means = {name: _mean(values) for name, values in every.items()}
-    return Power(**means, reach_95=float(np.quantile(every["reach"], 0.95)))
+    others = [name for name in config.protocol.groups.dimensions if name != dimension]
+    cells = len({tuple(one.get(name) for name in others) for one in labels})
+    asked = config.audit.experiments.diagnose
+    every = len(config.protocol.prompts.prompts)
+    prompts = every if asked is None or asked.prompts == "all" else len(asked.prompts)
+    per_cell = max(1, round(counts[len(counts) // 2] / cells))
+    return Design(len(counts), cells, per_cell, prompts, 1 if asked is None else asked.seeds)
 
 
-def _mean(values: Floats) -> Any:
-    """Over the audits that have the figure."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None
+# Words
 
 
-@lru_cache(maxsize=64)
-def _spread(icc: float, rate: float) -> float:
-    """`simulate.person_sd_of`, in fewer steps: a thousandth of a logit is near enough here."""
-    from scipy.optimize import brentq
-
-    if icc == 0:
-        return 0.0
-    return float(brentq(lambda sd: simulate.icc_of(sd, rate) - icc, 0.0, WIDEST, xtol=1e-3))
+def words(answer: Answer) -> str:
+    """What was supposed, a line a design and ICC, and sentences on what they mean."""
+    parts = [*_supposed(answer), "", _table(answer), "", *_meaning(answer)]
+    if answer.larger is not None:
+        parts += ["", *_larger(answer)]
+    return "\n".join([*parts, "", *_honest(answer)])
 
 
-def _counted(
-    hits: NDArray[np.int64], design: Design, rates: Floats, seed: int, strict: float, level: float
-) -> dict[str, Floats]:
-    """Per audit: what was found, how wide intervals are, and whether they hold the truth."""
-    people = arranged(hits, design)
-    p, chance = contrast_p(people, seed), by_chance(people, seed, DRAWS // 2)
-    difference, half = contrast_halves(hits / design.edits, level)
-    low, high = rate_intervals(hits, design.edits, level)
-    inside = np.where(np.isnan(low), np.nan, (low <= rates) & (rates <= high))
-    some = np.where(np.isnan(half), np.nan, 1.0)
-    return {
-        "found": (p <= level).astype(float),
-        "found_in_family": (p <= strict).astype(float),
-        "interval_found": some * (np.abs(difference) > half),
-        "range_found": (chance.p_range <= level).astype(float),
-        "rank_found": (chance.p_rank <= level).astype(float),
-        "half": half,
-        "covered": some * (np.abs(difference - (rates[1] - rates[0])) <= half),
-        "rate_half": ((high - low) / 2).mean(axis=1),
-        "rate_covered": inside.mean(axis=1),
-        "reach": reach(people.rates()),
-    }
+def _wrapped(sentence: str) -> list[str]:
+    return textwrap.wrap(sentence, WIDTH)
 
 
-def arranged(hits: NDArray[np.int64], design: Design) -> People:
-    """Audits [audits, groups, persons] as columns of one set of persons, as the tests of an audit take them."""
-    audits, groups, persons = hits.shape
-    return People(
-        groups=tuple(map(str, range(groups))),
-        group=np.repeat(np.arange(groups), persons),
-        stratum=np.tile(np.arange(persons) // design.per_cell, groups),
-        columns=tuple((str(audit), "") for audit in range(audits)),
-        sums=hits.reshape(audits, -1).T.astype(float),
-        trials=np.full((groups * persons, audits), float(design.edits)),
+def _names(answer: Answer) -> tuple[str, str]:
+    """The dimension and the reference group, as people read them."""
+    dimension, group = next(iter(answer.protocol.groups.reference_group.items()))
+    return dimension, answer.protocol.groups.labels(dimension)[group]
+
+
+def _supposed(answer: Answer) -> Iterator[str]:
+    dimension, reference = _names(answer)
+    groups, rate = answer.resolved["groups"][0], f"{100 * answer.asked.rate:.3g} %"
+    yield f"What {_portraits(answer)} can resolve, by simulation ({answer.asked.sets:,} audits a line)."
+    yield from _wrapped(
+        f"Supposed: {groups} groups of perceived {dimension}; an outcome that edits of {reference} portraits show"
+        f" in {rate} of cases, and everyone else's more often; one editor. Persons differ: the ICC says how alike"
+        " edits of one person are."
     )
 
 
-def contrast_p(people: People, seed: int, draws: int = DRAWS) -> Floats:
-    """`contrast.permutation_p` of every column, with the first group as the reference."""
-    shares, own = people.shares(), people.group == 0
-    drawn = permuted_sums(people, shares, seed, draws, groups=[0])[:, 0]
-    expected = np.zeros(shares.shape[1])
-    for layer in np.unique(people.stratum):
-        here = people.stratum == layer
-        expected += (here & own).sum() * shares[here].mean(axis=0)
-    observed = np.abs(shares[own].sum(axis=0) - expected)
-    return np.asarray((1 + (np.abs(drawn - expected) >= observed - TIE).sum(axis=0)) / (draws + 1))
+def _portraits(answer: Answer) -> str:
+    sizes = answer.resolved["portraits"].unique(maintain_order=True).to_list()
+    return f"{', '.join(f'{size:,}' for size in sizes)} portraits"
 
 
-def contrast_halves(shares: Floats, level: float) -> tuple[Floats, Floats]:
-    """The contrast of every audit, `contrast.welch` with its cautious degrees of freedom: others − reference, and
-    half the width of its interval, NaN without one."""
-    own, theirs = shares[:, 0], shares[:, 1:].reshape(len(shares), -1)
-    one, many = own.shape[1], theirs.shape[1]
-    difference = theirs.mean(axis=1) - own.mean(axis=1)
-    if one < FEWEST_FOR_INTERVAL:
-        return difference, np.full(len(shares), np.nan)
-    va, vb = theirs.var(axis=1, ddof=1) / many, own.var(axis=1, ddof=1) / one
-    below = va**2 / (many - 1) + vb**2 / (one - 1)
-    df = np.divide((va + vb) ** 2, below, out=np.ones_like(va), where=below > 0)
-    half = special.stdtrit(np.minimum(df, min(one, many) - 1), 1 - level / 2) * np.sqrt(va + vb)
-    return difference, np.where(va + vb < TIE**2, np.nan, half)
+def _table(answer: Answer) -> str:
+    head = (
+        *("portraits", "a group", "edits each", "ICC", "found from", f"1 of {answer.family}"),
+        *("contrast", "a rate", "max − min", "1 in 20"),
+    )
+    return table(head, [_row(row) for row in answer.resolved.to_dicts()], right=range(len(head)))
 
 
-def rate_intervals(hits: NDArray[np.int64], edits: int, level: float) -> tuple[Floats, Floats]:
-    """`intervals.clustered_share` of every audit and group: [audits, groups], both ends, NaN without any."""
-    persons = hits.shape[2]
-    if persons < FEWEST_FOR_INTERVAL:
-        return np.full(hits.shape[:2], np.nan), np.full(hits.shape[:2], np.nan)
-    n = float(persons * edits)
-    rate = hits.sum(axis=2) / n
-    squares = ((hits - rate[..., None] * edits) ** 2).sum(axis=2)
-    variance = persons / (persons - 1) * squares / n**2
-    effective = np.divide(rate * (1 - rate), variance, out=np.full(rate.shape, n), where=variance > 0)
-    effective = np.where((rate == 0) | (rate == 1), float(persons), np.minimum(effective, n))
-    quantile = float(special.stdtrit(persons - 1, 1 - level / 2))
-    square = quantile**2
-    centre = (rate + square / (2 * effective)) / (1 + square / effective)
-    width = np.sqrt(rate * (1 - rate) / effective + square / (4 * effective**2))
-    half = quantile / (1 + square / effective) * width
-    return np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        f"{row['portraits']:,}",
+        f"{row['persons']:,}",
+        f"{row['prompts']:,} × {row['seeds']:,}",
+        f"{row['icc']:.2f}",
+        *_found(row),
+        _half(row["half"]),
+        _half(row["rate_half"]),
+        f"{100 * row['reach']:.1f}",
+        f"{100 * row['reach_95']:.1f}",
+    )
 
 
-# Over many differences and designs
+def _found(row: dict[str, Any]) -> tuple[str, str]:
+    """The difference that is probably found, alone and in its family."""
+    return _points(row["detectable"], row["tried"]), _points(row["detectable_in_family"], row["tried"])
 
 
-def curve(
-    designs: Sequence[Design],
-    rate: float,
-    iccs: Sequence[float] = ALIKE,
-    sets: int = SETS,
-    seed: int = 0,
-    family: int = 1,
-    differences: Sequence[float] | None = None,
-) -> pl.DataFrame:
-    """One row per design, ICC and true difference: `Power` beside what was supposed.
-
-    Differences that are not given start at none and lie around what the normal approximation could find. The same
-    seed serves them all, so that the curve is smooth.
-    """
-    rows = [
-        {**_described(design), **asdict(truth), "sets": sets, **asdict(power(design, truth, sets, seed, family))}
-        for design in designs
-        for truth in _truths(design, rate, iccs, family, differences)
-    ]
-    return pl.DataFrame(rows, schema=_SCHEMA)
+def _points(value: float | None, tried: float) -> str:
+    return f"> {100 * tried:.1f}" if value is None else f"{100 * value:.1f}"
 
 
-_COUNTS = ("groups", "per_cell", "persons", "portraits", "prompts", "seeds", "edits")
-_SCHEMA = {
-    **dict.fromkeys(_COUNTS, pl.Int64),
-    **dict.fromkeys(Truth.__dataclass_fields__, pl.Float64),
-    "sets": pl.Int64,
-    **dict.fromkeys(Power.__dataclass_fields__, pl.Float64),
-}
+def _half(value: float | None) -> str:
+    return "none" if value is None else f"± {100 * value:.1f}"
 
 
-def _described(design: Design) -> dict[str, int]:
-    return {name: getattr(design, name) for name in _COUNTS}
+def _meaning(answer: Answer) -> Iterator[str]:
+    """The columns, then the first design at the middling ICC, in sentences."""
+    reference, family = _names(answer)[1], answer.family
+    yield from _wrapped(
+        f"Edits each: prompts × seeds. Found from: the difference between everyone else and {reference}, in"
+        f" percentage points, that is found in 8 of 10 audits. 1 of {family}: the same where {family} contrasts"
+        " are claimed together (Holm). Contrast, a rate: half the width of a 95 % interval of that difference, and"
+        " of one group's rate. Max − min: the largest difference between two groups when all are alike, on"
+        " average, and what 1 audit in 20 passes."
+    )
+    first = answer.resolved.filter(pl.col("portraits") == answer.resolved["portraits"][0])
+    row = first.row(min(MIDDLING, len(first) - 1), named=True)
+    yield ""
+    yield from _wrapped(f"{_design(row)} {_limits(row, family)} {_quality(row)}")
 
 
-def _truths(
-    design: Design, rate: float, iccs: Sequence[float], family: int, differences: Sequence[float] | None
-) -> Iterator[Truth]:
-    for icc in iccs:
-        if differences is None:
-            differences_here = [step * _guess(design, rate, icc, family) for step in STEPS]
-        else:
-            differences_here = list(differences)
-        for difference in differences_here:
-            if rate + difference <= HIGHEST:
-                yield Truth(rate, difference, icc)
+def _design(row: dict[str, Any]) -> str:
+    who = f"{row['portraits']:,} portraits ({row['persons']:,} a group), {row['prompts']:,} prompts"
+    return f"With {who} and an ICC of {row['icc']:.2f},"
 
 
-def _guess(design: Design, rate: float, icc: float, family: int) -> float:
-    """By the normal approximation, at the rate half-way to the one that is found."""
-    others = design.persons * (design.groups - 1)
-    guess = 0.0
-    for _ in range(5):
-        middle = min(rate + guess / 2, 0.5)
-        guess = detectable(design.persons, others, design.edits, middle, icc, level=0.05 / family)
-    return guess
+def _limits(row: dict[str, Any], family: int) -> str:
+    alone, together = _found(row)
+    return (
+        f"a difference of less than {alone} points will probably be missed, and one of less than {together} will"
+        f" probably not outlast the correction for {family} contrasts. Max − min of {100 * row['reach']:.1f}"
+        " points is expected with no difference at all."
+    )
 
 
-def resolved(curve: pl.DataFrame, power: float = ENOUGH) -> pl.DataFrame:
-    """One row per design and ICC: the difference that is found with this power, interpolated, and chance's work.
-
-    `detectable`, `detectable_in_family`, `detectable_by_rank`: null where no difference that was tried (`tried` is
-    the largest) is found so often. `false_alarms` and what follows it: without any true difference.
-    """
-    keys = [*_COUNTS, "rate", "icc"]
-    rows = []
-    for key, rows_of in curve.group_by(keys, maintain_order=True):
-        tried = rows_of.sort("difference")
-        alike = tried.row(0, named=True)
-        rows.append(
-            {
-                **dict(zip(keys, key, strict=True)),
-                "detectable": _crossing(tried, "found", power),
-                "detectable_in_family": _crossing(tried, "found_in_family", power),
-                "detectable_by_rank": _crossing(tried, "rank_found", power),
-                "tried": tried["difference"].max(),
-                "false_alarms": alike["found"],
-                **{name: alike[name] for name in _ALIKE},
-            }
-        )
-    return pl.DataFrame(rows, schema=_RESOLVED)
+def _quality(row: dict[str, Any]) -> str:
+    alike = f"Where all groups are alike, the test finds a difference in {row['false_alarms']:.0%} of audits"
+    if row["covered"] is None:
+        return f"{alike}; groups of fewer than {FEWEST_FOR_INTERVAL} persons have no intervals."
+    held = f"{row['covered']:.0%} (contrast) and {row['rate_covered']:.0%} (rates)"
+    return f"{alike}, and intervals hold the truth in {held}."
 
 
-_ALIKE = ("half", "covered", "rate_half", "rate_covered", "reach", "reach_95")
-_FOUND = ("detectable", "detectable_in_family", "detectable_by_rank", "tried", "false_alarms")
-_RESOLVED = {
-    **dict.fromkeys(_COUNTS, pl.Int64),
-    **dict.fromkeys(("rate", "icc", *_FOUND, *_ALIKE), pl.Float64),
-}
+_LARGER = ("twice the portraits", "five times the prompts", "five edits a prompt")
 
 
-def _crossing(tried: pl.DataFrame, column: str, power: float) -> float | None:
-    """Where the curve first reaches `power`; it is made to rise, as power does."""
-    rising = np.maximum.accumulate(tried[column].to_numpy())
-    if rising[-1] < power or rising[0] >= power:
-        return None
-    at = int(np.argmax(rising >= power))
-    pair = slice(at - 1, at + 1)
-    return float(np.interp(power, rising[pair], tried["difference"].to_numpy()[pair]))
+def _larger(answer: Answer) -> Iterator[str]:
+    """What would help, at one ICC: persons, prompts or seeds."""
+    assert answer.larger is not None
+    icc = answer.larger["icc"][0]
+    yield f"What would help (ICC {icc:.2f}):"
+    own = answer.resolved.filter(pl.col("icc") == icc).row(0, named=True)
+    rows = [("as it is", own), *zip(_LARGER, answer.larger.to_dicts(), strict=True)]
+    head = ("", "edits a group", "found from", f"1 of {answer.family}", "contrast")
+    yield table(head, [_help(name, row) for name, row in rows], right=range(1, len(head)))
+    found = {name: row["detectable"] for name, row in rows[1:] if row["detectable"] is not None}
+    if len(found) == len(_LARGER):
+        best = min(found, key=lambda name: float(found[name]))
+        yield f"Most is gained from {best}."
 
 
-def larger(design: Design) -> list[Design]:
-    """The same audit with twice the persons, with five times the prompts, and with five edits a prompt."""
-    return [
-        replace(design, per_cell=2 * design.per_cell),
-        replace(design, prompts=5 * design.prompts),
-        replace(design, seeds=5 * design.seeds),
-    ]
+def _help(name: str, row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        name,
+        f"{row['persons'] * row['edits']:,}",
+        *_found(row),
+        _half(row["half"]),
+    )
+
+
+def _honest(answer: Answer) -> Iterator[str]:
+    error = 2 * (0.8 * 0.2 / answer.asked.sets) ** 0.5
+    yield from _wrapped(
+        f"Shares of simulated audits are right to about ± {error:.0%}. How alike edits of one person are, nobody"
+        " knows before an audit: `--icc` and `--rate` say what you expect. What is found holds for the prompts"
+        " asked."
+    )

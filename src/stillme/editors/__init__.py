@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stillme.records import EditReply, EditRequest
+from stillme.core.records import EditReply, EditRequest
 
 BACKENDS = {
     "planted": "stillme.editors.planted",

@@ -10,10 +10,10 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from stillme import images
-from stillme.backends import Place, Prepared
-from stillme.records import EditReply, EditRequest, Status
-from stillme.strict import Frozen
+from stillme.core import images
+from stillme.core.records import EditReply, EditRequest, Status
+from stillme.core.yaml import Frozen
+from stillme.engine.backends import Place, Prepared
 
 VERSION = 1  # raise when the same settings give other pixels
 

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
 
-from stillme import images
-from stillme.backends import Lane, Place, Prepared
+from stillme.core import images
+from stillme.core.errors import StillmeError, SurroundingsError
+from stillme.core.records import EditReply, EditRequest, Status
+from stillme.core.yaml import Frozen, unknown
 from stillme.editors import VAE_ROUND_TRIP
 from stillme.editors.weights import fingerprint
-from stillme.errors import StillmeError, SurroundingsError
+from stillme.engine.backends import Lane, Place, Prepared
 from stillme.protocol.schema import EditorRow
-from stillme.records import EditReply, EditRequest, Status
-from stillme.strict import Frozen, unknown
 
 GENERATOR = "cpu"  # its noise is the same on every device
 PACKAGES = ("stillme", "torch", "diffusers", "transformers", "accelerate", "safetensors")

@@ -17,14 +17,15 @@ from urllib.parse import urlsplit
 from PIL import Image
 from pydantic import Field, field_validator
 
-from stillme import hosting, images
-from stillme.backends import Place, Prepared, require_key
+from stillme.core import images
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import EditReply, EditRequest, Status
+from stillme.core.yaml import Frozen
 from stillme.editors import diffusing
 from stillme.editors.diffusing import Diffuser, Open
-from stillme.errors import SurroundingsError
-from stillme.records import EditReply, EditRequest, Status
-from stillme.remote import PACKAGES, Call, Client, Limits, RemoteError, Url, is_loopback
-from stillme.strict import Frozen
+from stillme.engine import hosted as hosting
+from stillme.engine.backends import Place, Prepared, require_key
+from stillme.engine.http import PACKAGES, Call, Client, Limits, RemoteError, Url, is_loopback
 
 VERSION = 1  # raise when the same settings give other pixels
 CALL = ("num_inference_steps", "guidance_scale")

@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from stillme import hosting
-from stillme.backends import Place, Prepared
+from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import hosted
-from stillme.records import EditReply, EditRequest, Status
-from stillme.remote import Answer, Call, Client, Limits, RemoteError, Url
+from stillme.engine import hosted as hosting
+from stillme.engine.backends import Place, Prepared
+from stillme.engine.http import Answer, Call, Client, Limits, RemoteError, Url
 
 VERSION = 1  # raise when the same settings ask for something else
 SERVICE = "gemini"

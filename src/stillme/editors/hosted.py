@@ -13,11 +13,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from stillme import hosting, images
-from stillme.backends import Price
-from stillme.records import EditReply, Status
-from stillme.remote import RemoteError, Try
-from stillme.strict import Frozen
+from stillme.core import images
+from stillme.core.records import EditReply, Status
+from stillme.core.yaml import Frozen
+from stillme.engine import hosted as hosting
+from stillme.engine.backends import Price
+from stillme.engine.http import RemoteError, Try
 
 PRICES = Path(__file__).with_name("prices.yaml")
 

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field, StringConstraints, model_validator
 
-from stillme import hosting
-from stillme.backends import Place, Prepared
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import hosted
-from stillme.errors import SurroundingsError
-from stillme.records import EditReply, EditRequest, Status
-from stillme.remote import Answer, Call, Client, Limits, Part, RemoteError, Url
+from stillme.engine import hosted as hosting
+from stillme.engine.backends import Place, Prepared
+from stillme.engine.http import Answer, Call, Client, Limits, Part, RemoteError, Url
 
 VERSION = 1  # raise when the same settings ask for something else
 OPENAI, OURS = "openai", "stillme"

@@ -23,15 +23,16 @@ from PIL import Image, ImageFilter
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
-from stillme import heads, images, looks
-from stillme.backends import Place, Prepared
+from stillme.core import images
+from stillme.core.errors import FaultsError
+from stillme.core.records import DELTA_L, OTHER_HEAD, EditReply, EditRequest, Status, digest
+from stillme.core.yaml import Document, Frozen, Path_, read_text
 from stillme.editors import VAE_ROUND_TRIP, planted_scenes
-from stillme.errors import FaultsError
-from stillme.heads.signature import key_in
+from stillme.engine.backends import Place, Prepared
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis, Outcome, Prompt
-from stillme.records import DELTA_L, OTHER_HEAD, EditReply, EditRequest, Status, digest
-from stillme.strict import Document, Frozen, Path_, read_text
+from stillme.sources import heads, looks
+from stillme.sources.heads.signature import key_in
 
 VERSION = 1  # raise when the same settings and seed give other pixels
 TRUTHS = Path(__file__).parent / "truths"

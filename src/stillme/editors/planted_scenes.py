@@ -20,11 +20,12 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from stillme import heads, images, looks
+from stillme.core import images
+from stillme.core.records import SHOWN_GENDER, SHOWN_ROLE
+from stillme.core.yaml import Frozen
 from stillme.protocol import Protocol
 from stillme.protocol.schema import GenderWords, Order, PairPrompt
-from stillme.records import SHOWN_GENDER, SHOWN_ROLE
-from stillme.strict import Frozen
+from stillme.sources import heads, looks
 
 CATEGORY = "stereotype"  # of all these prompts, where a truth file names a category
 INVENTED = "gender"  # the version of a head that stands for a second person

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 from PIL import Image
 from pydantic import Field, StringConstraints
 
-from stillme.backends import Place, Prepared
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import EditRequest
 from stillme.editors import diffusing
 from stillme.editors.diffusing import Diffuser, Open
-from stillme.errors import SurroundingsError
-from stillme.records import EditRequest
+from stillme.engine.backends import Place, Prepared
 
 VERSION = 1  # raise when the same settings give other pixels
 CALL = ("num_inference_steps", "true_cfg_scale", "negative_prompt", "height", "width")

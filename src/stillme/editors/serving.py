@@ -30,12 +30,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stillme.backends import Lane, Prepared, require_packages
-from stillme.engine.apart import Apart
-from stillme.errors import InputError, StillmeError
+from stillme.core.errors import InputError, StillmeError
+from stillme.core.records import EditReply, EditRequest, Status
+from stillme.core.yaml import unknown
+from stillme.engine.backends import Lane, Prepared, require_packages
+from stillme.engine.processes import Apart
 from stillme.ledger.run import settings_hash
-from stillme.records import EditReply, EditRequest, Status
-from stillme.strict import unknown
 from stillme.web import server
 from stillme.web.guard import Dressed, Hosts, dress
 

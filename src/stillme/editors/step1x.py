@@ -16,13 +16,13 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from stillme import images
-from stillme.backends import Place, Prepared
+from stillme.core import images
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import EditRequest
+from stillme.core.yaml import Frozen
 from stillme.editors import diffusing
 from stillme.editors.diffusing import NONE, SEQUENTIAL, Diffuser, Open, Outcome
-from stillme.errors import SurroundingsError
-from stillme.records import EditRequest
-from stillme.strict import Frozen
+from stillme.engine.backends import Place, Prepared
 
 VERSION = 1  # raise when the same settings give other pixels
 REGIONE_STEPS = 28  # its own assertion

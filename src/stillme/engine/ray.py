@@ -19,11 +19,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from stillme.engine.apart import EndedError, Made, Makes
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import EditReply, EditRequest, Status
+from stillme.core.yaml import Frozen
 from stillme.engine.local import Stop
-from stillme.errors import SurroundingsError
-from stillme.records import EditReply, EditRequest, Status
-from stillme.strict import Frozen
+from stillme.engine.processes import EndedError, Made, Makes
 
 DEATHS = 3  # actors that one edit may cost; an edit that always kills its actor must not go round for ever
 LARGE = 1_000_000  # bytes; larger pictures travel through Ray's object store instead of inside the call

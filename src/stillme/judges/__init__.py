@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from stillme.records import Depicted, Exchange, JudgeReply, JudgeRequest, digest
+from stillme.core.records import Depicted, Exchange, JudgeReply, JudgeRequest, digest
 
 INSTRUMENT = "instrument"  # the kind of judge that measurements are read by; it is never asked
 READ_BY_INSTRUMENT = ("skin_tone_shift", "change")  # measures of which it needs at least one

@@ -22,8 +22,8 @@ from typing import Any
 
 import polars as pl
 
+from stillme.core.records import Adjudication
 from stillme.protocol.schema import Rounding
-from stillme.records import Adjudication
 
 REVIEW_ABOVE = 1  # judges further apart than this are looked at by a person
 

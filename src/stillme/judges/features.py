@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stillme.core.records import digest
 from stillme.judges import Fault, Reading, answer
 from stillme.judges.answer import UnreadableError, an_object, words
 from stillme.protocol import Protocol
-from stillme.records import digest
 
 VERSION = 1  # raise when the same protocol gives another text, schema or reading
 TEMPLATE = "feature_extraction"

@@ -11,13 +11,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stillme import hosting
+from stillme.core.records import digest
+from stillme.core.yaml import Frozen
+from stillme.engine import hosted as hosting
 from stillme.judges import PICTURES, Fault, Reading, answer
 from stillme.judges.answer import UnreadableError, fields, once, shown, words
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis, Group
-from stillme.records import digest
-from stillme.strict import Frozen
 
 VERSION = 1  # raise when the same protocol gives another text, schema or reading
 TEMPLATE = "judge_structure"

@@ -13,8 +13,11 @@ from urllib.parse import quote
 
 from pydantic import Field, model_validator
 
-from stillme import hosting
-from stillme.backends import Place, Prepared
+from stillme.core.records import Status
+from stillme.engine import hosted as hosting
+from stillme.engine.backends import Place, Prepared
+from stillme.engine.http import RemoteError, Url
+from stillme.engine.pacing import duration
 from stillme.judges import Batches, Form, models
 from stillme.judges.models import Terms
 from stillme.judges.vlm import (
@@ -30,9 +33,6 @@ from stillme.judges.vlm import (
     understood,
     whole,
 )
-from stillme.pacing import duration
-from stillme.records import Status
-from stillme.remote import RemoteError, Url
 
 VERSION = 1  # raise when the same settings ask for something else
 SERVICE = "gemini"

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stillme.core.records import Exchange
+from stillme.engine.http import Call, Client
 from stillme.judges import Batch, State
 from stillme.judges.lines import (
     ANYTHING,
@@ -23,8 +25,6 @@ from stillme.judges.lines import (
     part,
     word,
 )
-from stillme.records import Exchange
-from stillme.remote import Call, Client
 
 PAGE = 100  # batches a page
 PIECE = 8 << 20  # bytes at a time; the service wants multiples of 256 KiB

@@ -14,11 +14,11 @@ from typing import NoReturn
 
 import polars as pl
 
-from stillme.backends import Place, Prepared
+from stillme.core.records import Status
+from stillme.core.yaml import Frozen
+from stillme.engine.backends import Place, Prepared
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis, Cut, Instruments
-from stillme.records import Status
-from stillme.strict import Frozen
 
 VERSION = 1  # raise when the same measurements give other scores
 

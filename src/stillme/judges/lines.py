@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stillme.records import Exchange, Status
-from stillme.remote import Answer, Call, Client, RemoteError
+from stillme.core.records import Exchange, Status
+from stillme.engine.http import Answer, Call, Client, RemoteError
 
 UPLOAD_S = 900.0  # for a whole file, or a piece of one: 200 MB at 1.8 Mbit/s
 ANYTHING = ("application/", "text/")  # what a file may be said to be

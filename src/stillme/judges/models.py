@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from stillme import hosting
-from stillme.backends import Price
-from stillme.remote import Limits
-from stillme.strict import Frozen
+from stillme.core.yaml import Frozen
+from stillme.engine import hosted as hosting
+from stillme.engine.backends import Price
+from stillme.engine.http import Limits
 
 MODELS = Path(__file__).with_name("models.yaml")
 PICTURES = 2  # a call shows the source and the edited picture

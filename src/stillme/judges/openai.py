@@ -12,8 +12,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from stillme import hosting
-from stillme.backends import Place, Prepared
+from stillme.core.records import Status
+from stillme.engine import hosted as hosting
+from stillme.engine.backends import Place, Prepared
+from stillme.engine.http import Url
 from stillme.judges import Batches, Form, models
 from stillme.judges.models import Terms
 from stillme.judges.vlm import (
@@ -29,8 +31,6 @@ from stillme.judges.vlm import (
     understood,
     whole,
 )
-from stillme.records import Status
-from stillme.remote import Url
 
 VERSION = 1  # raise when the same settings ask for something else
 OPENAI = "openai"

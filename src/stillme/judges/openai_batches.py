@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stillme.core.records import Exchange, Status
+from stillme.engine.http import Call, Client, Part
 from stillme.judges import Batch, State
 from stillme.judges.lines import (
     ANYTHING,
@@ -20,8 +22,6 @@ from stillme.judges.lines import (
     part,
     word,
 )
-from stillme.records import Exchange, Status
-from stillme.remote import Call, Client, Part
 
 WINDOW = "24h"  # the only one that there is
 PAGE = 100  # batches a page, the most that there may be

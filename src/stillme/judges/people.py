@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stillme.core.records import Depicted, digest
 from stillme.judges import Fault, Reading, answer
 from stillme.judges.answer import UnreadableError, an_object, fields, shown, words
 from stillme.protocol import Protocol
-from stillme.records import Depicted, digest
 
 VERSION = 1  # raise when the same occupations give another text, schema or reading
 PEOPLE, EVIDENCE = "people", "evidence_summary"

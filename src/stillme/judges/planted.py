@@ -11,11 +11,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from stillme.backends import Place, Prepared
+from stillme.core.records import FEATURES, PEOPLE, JudgeReply, JudgeRequest, Status, digest
+from stillme.core.yaml import Frozen
+from stillme.engine.backends import Place, Prepared
 from stillme.judges import planted_features, planted_people
 from stillme.protocol import Protocol
-from stillme.records import FEATURES, PEOPLE, JudgeReply, JudgeRequest, Status, digest
-from stillme.strict import Frozen
 
 VERSION = 1  # raise when the same settings and request give other scores
 

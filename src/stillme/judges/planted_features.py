@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stillme import heads, images
-from stillme.heads import Head
-from stillme.heads.signature import key_in
+from stillme.core import images
+from stillme.core.records import JudgeReply, JudgeRequest, Status, digest
 from stillme.judges.features import SENTENCE
-from stillme.records import JudgeReply, JudgeRequest, Status, digest
+from stillme.sources import heads
+from stillme.sources.heads import Head
+from stillme.sources.heads.signature import key_in
 
 LEAKING = 0.05  # of first answers
 FIRM = 250  # a mask's level where a layer covers all of a pixel

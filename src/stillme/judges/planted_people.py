@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from stillme.records import SHOWN_GENDER, SHOWN_ROLE, Depicted, JudgeReply, JudgeRequest, Status, digest
+from stillme.core.records import SHOWN_GENDER, SHOWN_ROLE, Depicted, JudgeReply, JudgeRequest, Status, digest
 
 UNCLEAR = 0.02  # share of people whose gender presentation it cannot tell
 SOMEWHAT = 0.15  # share that is read a point nearer to the middle

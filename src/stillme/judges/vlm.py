@@ -17,17 +17,17 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, NoReturn
 
-from stillme import hosting
-from stillme.backends import Place, Prepared
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
+from stillme.core.records import FEATURES, PEOPLE, Exchange, JudgeReply, JudgeRequest, Status
+from stillme.engine import hosted as hosting
+from stillme.engine.backends import Place, Prepared
+from stillme.engine.http import SHORTEST_KEY, Answer, Call, Client, RemoteError, Try, meaning
 from stillme.judges import PICTURES, Batches, Fault, Form, Question, Reading
 from stillme.judges.features import FeatureForm
 from stillme.judges.form import VERSION, DriftForm
 from stillme.judges.models import MODELS, Settings, Terms
 from stillme.judges.people import PeopleForm
 from stillme.protocol import Protocol
-from stillme.records import FEATURES, PEOPLE, Exchange, JudgeReply, JudgeRequest, Status
-from stillme.remote import SHORTEST_KEY, Answer, Call, Client, RemoteError, Try, meaning
 
 HELD = 32 << 20  # bytes of sources that are kept encoded
 QUESTIONS = 512  # kept ready

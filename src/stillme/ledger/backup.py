@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stillme.errors import InputError, StillmeError, SurroundingsError, disk
+from stillme.core.errors import InputError, StillmeError, SurroundingsError, disk
+from stillme.core.lock import Lock
 from stillme.ledger.database import BACKUP, UNREADABLE, connect, database
 from stillme.ledger.writer import Writer
-from stillme.lock import Lock
 
 EVERY = 600.0  # seconds between copies while rows are added
 NAMED = 3  # faults that are told one by one

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from stillme.errors import SurroundingsError, disk, explain_os_error
+from stillme.core.errors import SurroundingsError, disk, explain_os_error
 
 BACKUP = ".backup"  # the ending of a ledger's copy
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the second: where SQLite's words repeat damaged ones

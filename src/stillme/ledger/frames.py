@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from stillme.core.records import STEREOTYPE, Portrait, Status, Trial
 from stillme.ledger.database import as_written
 from stillme.ledger.run import Run
 from stillme.protocol import Protocol
-from stillme.records import STEREOTYPE, Portrait, Status, Trial
 
 CONTROL = "control"  # the category of negative controls: edits that ask for nothing
 

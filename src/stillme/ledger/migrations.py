@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
 from stillme.ledger.database import connect
 
 _CORE = """

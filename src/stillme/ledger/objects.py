@@ -21,8 +21,8 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import field_validator, model_validator
 
-from stillme.errors import SurroundingsError, disk
-from stillme.strict import Frozen
+from stillme.core.errors import SurroundingsError, disk
+from stillme.core.yaml import Frozen
 
 REMEMBERED = 64 * 2**20  # bytes of images that are kept in memory: an edit is measured and shown soon after
 SIGN = "stillme-objects.txt"

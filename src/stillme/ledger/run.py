@@ -22,17 +22,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stillme import __version__, images
-from stillme.errors import InputError, SurroundingsError, disk
-from stillme.ledger import backup
-from stillme.ledger.backup import Keeper
-from stillme.ledger.database import as_written, connect, database
-from stillme.ledger.migrations import add_axes, is_current, migrate, up_to_date
-from stillme.ledger.objects import Store, objects_at
-from stillme.ledger.writer import Insert, Writer
-from stillme.lock import Lock
-from stillme.protocol import Protocol, from_files
-from stillme.records import (
+from stillme import __version__
+from stillme.core import images
+from stillme.core.errors import InputError, SurroundingsError, disk
+from stillme.core.lock import Lock
+from stillme.core.records import (
     Adjudication,
     Attempt,
     Depicted,
@@ -48,6 +42,13 @@ from stillme.records import (
     canonical,
     digest,
 )
+from stillme.ledger import backup
+from stillme.ledger.backup import Keeper
+from stillme.ledger.database import as_written, connect, database
+from stillme.ledger.migrations import add_axes, is_current, migrate, up_to_date
+from stillme.ledger.objects import Store, objects_at
+from stillme.ledger.writer import Insert, Writer
+from stillme.protocol import Protocol, from_files
 
 LEDGER = "ledger.sqlite"
 OBJECTS = "objects"

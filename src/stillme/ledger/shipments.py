@@ -12,9 +12,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from stillme.core.records import canonical
 from stillme.ledger.run import Run, now
 from stillme.ledger.writer import Insert
-from stillme.records import canonical
 
 
 class Step(StrEnum):

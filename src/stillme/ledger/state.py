@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from stillme import __version__
+from stillme.core.records import digest
 from stillme.ledger.run import Run
-from stillme.records import digest
 
 _COUNTS = "SELECT (SELECT max(id) FROM audit), " + ", ".join(  # noqa: S608 (names are ours, values are parameters)
     f"(SELECT count(*) FROM {table})"  # noqa: S608 (names are ours, values are parameters)

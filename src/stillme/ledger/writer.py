@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stillme.errors import StillmeError
+from stillme.core.errors import StillmeError
 from stillme.ledger.database import connect, database
 
 

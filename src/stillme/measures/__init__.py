@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from stillme.records import MeasureRequest, Reading
+from stillme.core.records import MeasureRequest, Reading
 
 if TYPE_CHECKING:
     from stillme.measures.view import Pair

@@ -19,12 +19,12 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
-from stillme.backends import Prepared, require_packages
-from stillme.errors import SurroundingsError
-from stillme.images import Pixels
+from stillme.core.errors import SurroundingsError
+from stillme.core.images import Pixels
+from stillme.core.records import Status
+from stillme.core.yaml import Frozen
+from stillme.engine.backends import Prepared, require_packages
 from stillme.measures import Reader, weights
-from stillme.records import Status
-from stillme.strict import Frozen
 
 if TYPE_CHECKING:
     from stillme.measures.faces import Box, Face

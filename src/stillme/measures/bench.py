@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 
+from stillme.core.records import MeasureRequest, Reading, Status
 from stillme.measures import Reader
 from stillme.measures.view import Optics, Pair, UnreadableError, View
-from stillme.records import MeasureRequest, Reading, Status
 
 KEPT = 2  # sources
 

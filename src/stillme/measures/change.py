@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 
-from stillme import fingerprint
-from stillme.backends import Place, Prepared
-from stillme.colour import delta_e_2000
+from stillme.core import phash as fingerprint
+from stillme.core.colour import delta_e_2000
+from stillme.core.yaml import Frozen
+from stillme.engine.backends import Place, Prepared
 from stillme.measures import Reader, weights
-from stillme.strict import Frozen
 
 if TYPE_CHECKING:
     from stillme.measures.view import Pair, View

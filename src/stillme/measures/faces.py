@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stillme.images import Pixels
+from stillme.core.images import Pixels
 from stillme.measures import weights
 
 Points = NDArray[np.float32]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stillme.backends import Place, Prepared
+from stillme.engine.backends import Place, Prepared
 from stillme.measures import Reader, attributes
 
 VERSION = 1  # raise when the same pictures and settings give other figures

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stillme.backends import Place, Prepared
+from stillme.core.yaml import Frozen
+from stillme.engine.backends import Place, Prepared
 from stillme.measures import Reader, weights
-from stillme.strict import Frozen
 
 if TYPE_CHECKING:
     from stillme.measures.view import Pair, Vector

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stillme import colour
+from stillme.core import colour
 from stillme.measures.regions import LEFT_BROW, LEFT_EYE, RIGHT_BROW, RIGHT_EYE, Mask
 from stillme.measures.upright import SIDE, TALL, Upright
 

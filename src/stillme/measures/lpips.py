@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stillme.images import Pixels
+from stillme.core.images import Pixels
 from stillme.measures import weights
 
 Features = tuple[NDArray[np.float32], ...]

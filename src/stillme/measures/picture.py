@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from stillme.images import Pixels
+from stillme.core.images import Pixels
 from stillme.measures.regions import Skin
 from stillme.measures.skin import Tone
 from stillme.measures.skin_tone_shift import Settings

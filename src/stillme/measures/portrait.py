@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stillme.core.records import Reading, Status
 from stillme.measures import weights
-from stillme.records import Reading, Status
 
 if TYPE_CHECKING:
     from stillme.measures.view import Optics

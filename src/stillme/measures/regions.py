@@ -14,8 +14,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stillme.colour import srgb_to_lab
-from stillme.images import Pixels
+from stillme.core.colour import srgb_to_lab
+from stillme.core.images import Pixels
 from stillme.measures.faces import Box, Mesh, Points
 
 Mask = NDArray[np.bool_]

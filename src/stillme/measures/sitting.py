@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stillme.core.records import Status
 from stillme.measures.expression import expression
 from stillme.measures.faces import Face, Mesh
 from stillme.measures.focus import focus
@@ -11,7 +12,6 @@ from stillme.measures.lighting import lighting
 from stillme.measures.pose import pose
 from stillme.measures.upright import upright
 from stillme.measures.view import UnreadableError, View
-from stillme.records import Status
 
 LEAST_HEIGHT = 40  # pixels of a face; the mesh of a smaller one is guesswork
 

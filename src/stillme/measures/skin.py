@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stillme import colour
+from stillme.core import colour
 from stillme.measures.faces import Box
 from stillme.measures.regions import Mask, Skin, background
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from stillme import colour
-from stillme.backends import Place, Prepared
+from stillme.core import colour
+from stillme.core.yaml import Frozen
+from stillme.engine.backends import Place, Prepared
 from stillme.measures import Reader, weights
-from stillme.strict import Frozen
 
 if TYPE_CHECKING:
     from stillme.measures.skin import Light, Tone

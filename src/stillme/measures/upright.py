@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stillme.images import Pixels
+from stillme.core.images import Pixels
 from stillme.measures.faces import BROW, CHIN, EYES, Mesh, Points
 from stillme.measures.regions import Mask
 

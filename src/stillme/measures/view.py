@@ -13,15 +13,15 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stillme import images
-from stillme.colour import srgb_to_lab
-from stillme.images import Pixels
+from stillme.core import images
+from stillme.core.colour import srgb_to_lab
+from stillme.core.images import Pixels
+from stillme.core.records import Status
 from stillme.measures import weights
 from stillme.measures.faces import Box, Face, Finder, Mesh, Shaper
 from stillme.measures.lpips import SIDE, Features, Trunk
 from stillme.measures.regions import Skin, skin
 from stillme.measures.skin import Light, Limits, Tone, light
-from stillme.records import Status
 
 Vector = NDArray[np.float64]
 Floats = NDArray[np.float32]

@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
 
 FOLDER = Path(__file__).parent / "weights"
 DETECTOR = "face_detection_yunet_2023mar_int8bq.onnx"

@@ -19,7 +19,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from stillme.errors import Fault, FaultsError
+from stillme.core.errors import Fault, FaultsError
+from stillme.core.yaml import Document, Path_, read_text, unknown
 from stillme.protocol.schema import (
     Arm,
     Axis,
@@ -48,7 +49,6 @@ from stillme.protocol.schema import (
     StudyTexts,
     Winobias,
 )
-from stillme.strict import Document, Path_, read_text, unknown
 
 BUILTIN = Path(__file__).parent / "files"
 _MODELS: dict[str, type[BaseModel]] = {

@@ -10,8 +10,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from stillme.records import Role
-from stillme.strict import Frozen
+from stillme.core.records import Role
+from stillme.core.yaml import Frozen
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]*$", max_length=40)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]

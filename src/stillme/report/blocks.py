@@ -10,6 +10,8 @@ from urllib.parse import quote
 import polars as pl
 import polars.selectors as cs
 
+from stillme.core.export import guarded
+
 
 @dataclass(frozen=True)
 class Block:
@@ -89,21 +91,6 @@ def data(id: str, frame: pl.DataFrame) -> Data:
 def csv(frame: pl.DataFrame) -> str:
     """The frame as text. Six decimals: more than any reader of a share can use."""
     return guarded(frame).with_columns(cs.float().round(6)).write_csv()
-
-
-def guarded(frame: pl.DataFrame) -> pl.DataFrame:
-    """Words that a spreadsheet would take for a formula, with an apostrophe before them; numbers stay numbers."""
-    return frame.with_columns(_guarded(name) for name, kind in frame.schema.items() if kind == pl.String)
-
-
-_FORMULA = r"^[=+\-@\t\r]"
-_NUMBER = r"^[+-]?([0-9.,]+([eE][+-]?[0-9]+)?%?)?$"  # also a sign alone, which stands for nothing
-
-
-def _guarded(name: str) -> pl.Expr:
-    text = pl.col(name)
-    is_formula = text.str.contains(_FORMULA) & ~text.str.contains(_NUMBER)
-    return pl.when(is_formula).then("'" + text).otherwise(text).alias(name)
 
 
 def prose(*paragraphs: str) -> Prose:

@@ -16,7 +16,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import stillme
-from stillme.analysis.findings import Findings
 from stillme.report import sentences
 from stillme.report.blocks import Section
 from stillme.report.context import Context, Example, Party
@@ -50,6 +49,7 @@ from stillme.report.sections import (
     sensitivity,
     summary,
 )
+from stillme.stats.findings import Findings
 
 __all__ = ["Context", "Example", "Further", "Party", "build", "render", "sections"]
 

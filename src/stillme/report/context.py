@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stillme.analysis.numbers import SPACE
 from stillme.protocol import Protocol
 from stillme.protocol.schema import ChangeByGroup, Outcome, Preset, Tables
-from stillme.report.numbers import SPACE
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from textwrap import wrap
 import polars as pl
 from markupsafe import Markup, escape
 
+from stillme.analysis.numbers import DASH, INTERVAL, bracket, known, of, percent, plural, signed, span
 from stillme.report.blocks import Block, Data, data
-from stillme.report.numbers import DASH, INTERVAL, bracket, known, of, percent, plural, signed, span
 from stillme.report.tables import NOTHING_JUDGED, Row
 
 _PLANTED = "planted rate: the truth that the interval should cover"
-DRAWN = ("hits", "judged", "rate", "low", "high")  # what a forest plot shows of a row of `analysis.rates`
+DRAWN = ("hits", "judged", "rate", "low", "high")  # what a forest plot shows of a row of `stats.rates`
 COLOURS = 8  # Okabe and Ito's palette; report.css spells it, class c0 to c7
 _SHAPES = (  # relative to the mark's centre, so that one path draws all marks of a series
     "m-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
+from stillme.analysis.numbers import capital, listed, lowered
 from stillme.report import plots
 from stillme.report.blocks import Beside, Block, Fold, Heading, Section
 from stillme.report.context import Context
 from stillme.report.figures import Figure
 from stillme.report.lookup import Tables, change_axes
-from stillme.report.numbers import capital, listed, lowered
 from stillme.report.plots.stereotypes import beside, followed
 from stillme.report.sections.stereotypes import SENTENCES
+from stillme.stats.findings import Findings
 
 
 def illustrate(

@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from stillme.analysis.disparity import max_minus_min
-from stillme.analysis.findings import Findings
+from stillme.analysis.numbers import plural
 from stillme.protocol.schema import Axis
 from stillme.report.context import Context
-from stillme.report.numbers import plural
+from stillme.stats.disparity import max_minus_min
+from stillme.stats.findings import Findings
 
 Row = dict[str, Any]
 Tables = Mapping[str, pl.DataFrame]  # the analysis tables, id -> frame

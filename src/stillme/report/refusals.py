@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
-from stillme.analysis.refusals import STAGES
+from stillme.analysis.numbers import INTERVAL, between, capital, count, known, listed, percent, plural, points
 from stillme.report.context import Context
 from stillme.report.lookup import Row, rows
-from stillme.report.numbers import INTERVAL, between, capital, count, known, listed, percent, plural, points
 from stillme.report.sentences import NOT_SHOWN, SHOWN_BELOW
+from stillme.stats.findings import Findings
+from stillme.stats.refusals import STAGES
 
 WAYS = dict(zip(STAGES, ("on the way in", "on the way out", "in the model’s own words"), strict=True))
 FIRST = 2  # editors whose largest difference stands on the first screen; the others are counted

@@ -10,13 +10,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from stillme.analysis.contrast import FEWEST_PERSONS
-from stillme.analysis.findings import Findings
-from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
-from stillme.records import Status
-from stillme.report.context import Context, Party
-from stillme.report.lookup import Row, basis, by_key, per_editor, rows
-from stillme.report.numbers import (
+from stillme.analysis.numbers import (
     INTERVAL,
     between,
     capital,
@@ -28,6 +22,12 @@ from stillme.report.numbers import (
     plural,
     points,
 )
+from stillme.core.records import Status
+from stillme.report.context import Context, Party
+from stillme.report.lookup import Row, basis, by_key, per_editor, rows
+from stillme.stats.contrast import FEWEST_PERSONS
+from stillme.stats.findings import Findings
+from stillme.stats.intervals import FEWEST_FOR_INTERVAL
 
 SHOWN_BELOW = 0.05
 _NO_RATINGS = "Human ratings are not part of this report."

@@ -12,9 +12,7 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
-from stillme.report.blocks import Block, Data, data
-from stillme.report.numbers import (
+from stillme.analysis.numbers import (
     DASH,
     bracket,
     count,
@@ -28,6 +26,8 @@ from stillme.report.numbers import (
     signed,
     span,
 )
+from stillme.report.blocks import Block, Data, data
+from stillme.stats.intervals import FEWEST_FOR_INTERVAL
 
 Row = Mapping[str, Any]
 NOTHING_JUDGED = "no judged edit"
@@ -215,7 +215,7 @@ def difference(label: str, why: str, note: str) -> Column:
 def rate(
     label: str, pick: Callable[[Row], Row | None], nominal: bool = False, note: str = "", why: str = NOTHING_JUDGED
 ) -> Column:
-    """A rate with its interval and denominator; `pick` finds the row of `analysis.rates` that it shows."""
+    """A rate with its interval and denominator; `pick` finds the row of `stats.rates` that it shows."""
 
     def read(row: Row) -> Cell:
         found = pick(row)
@@ -240,7 +240,7 @@ def rate_cell(row: Row, nominal: bool = False) -> Cell:
 def mean(
     label: str, pick: Callable[[Row], Row | None], digits: int = 2, note: str = "", why: str = NOTHING_READ
 ) -> Column:
-    """A mean change with its interval, persons and edits; `pick` finds the row of `analysis.means` to show."""
+    """A mean change with its interval, persons and edits; `pick` finds the row of `stats.means` to show."""
 
     def read(row: Row) -> Cell:
         found = pick(row)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from stillme.records import Portrait
+from stillme.core.records import Portrait
 
 BACKENDS = {"portraits": "stillme.sources.portraits", "synthetic": "stillme.sources.synthetic"}
 READERS = {

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from pydantic import Field
 
+from stillme.core.yaml import Frozen
 from stillme.protocol.schema import Name
 from stillme.sources import Remark, Row
 from stillme.sources.files import Files, contents, listed, open_files
 from stillme.sources.labels import Vocabulary, label
 from stillme.sources.tables import Table, open_table
-from stillme.strict import Frozen
 
 DATASET = "FairFace"
 LICENCE = "CC BY 4.0, FairFace by Kimmo Kärkkäinen and Jungseock Joo (WACV 2021)"

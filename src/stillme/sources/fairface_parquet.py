@@ -18,13 +18,13 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from stillme.errors import Fault, FaultsError
+from stillme.core.errors import Fault, FaultsError
+from stillme.core.yaml import Frozen, unknown
 from stillme.protocol.schema import Name
 from stillme.sources import Reason, Remark, Row
 from stillme.sources.files import LARGEST, inside
 from stillme.sources.labels import Seen, Vocabulary, label
 from stillme.sources.tables import Spot, brief, check_columns, open_parquet, scan, text
-from stillme.strict import Frozen, unknown
 
 DATASET = "FairFace"
 LICENCE = "CC BY 4.0, FairFace by Kimmo Kärkkäinen and Jungseock Joo (WACV 2021)"

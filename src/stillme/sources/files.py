@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Protocol
 
-from stillme.errors import disk, explain_os_error, printable
+from stillme.core.errors import disk, explain_os_error, printable
 from stillme.sources import Reason, Remark, Row
 
 LARGEST = 200_000_000  # bytes of one image file

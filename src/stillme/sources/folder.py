@@ -13,13 +13,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from stillme.errors import printable
+from stillme.core.errors import printable
+from stillme.core.yaml import Frozen, unknown
 from stillme.protocol.schema import Text
 from stillme.sources import Reason, Remark, Row
 from stillme.sources.files import Files, contents, listed, open_files
 from stillme.sources.labels import Vocabulary, label
 from stillme.sources.tables import Table, open_table
-from stillme.strict import Frozen, unknown
 
 DATASET = "a folder of portraits"
 LICENCE = ""  # nobody but the user knows it

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
-from stillme.errors import Fault, FaultsError
+from stillme.core.errors import Fault, FaultsError
+from stillme.core.yaml import unknown
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Group
 from stillme.sources import Reason, Remark, Row
-from stillme.strict import unknown
 
 OUTSIDE = "outside"  # what a user writes for a label that is known and lies outside the design
 OLDEST = 120  # years: a larger number is no age

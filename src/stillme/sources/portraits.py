@@ -15,13 +15,13 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import Field
 
-from stillme.backends import Place, Prepared
-from stillme.errors import Fault, FaultsError, SurroundingsError, disk
+from stillme.core.errors import Fault, FaultsError, SurroundingsError, disk
+from stillme.core.records import Portrait, digest
+from stillme.core.yaml import Frozen, unknown
+from stillme.engine.backends import Place, Prepared
 from stillme.protocol import Protocol
-from stillme.records import Portrait, digest
 from stillme.sources import Remark
 from stillme.sources.tables import brief, check_columns, open_table, text
-from stillme.strict import Frozen, unknown
 
 CSV, PARQUET = "portraits.csv", "portraits.parquet"
 NAMED = ("dataset", "source_id")
@@ -201,7 +201,7 @@ def _csv_rows(path: Path, columns: Sequence[str]) -> _Rows:
 
 
 def _parquet_rows(path: Path, columns: Sequence[str]) -> _Rows:
-    from stillme import parquet
+    from stillme.core import parquet
 
     try:
         frame = parquet.read(path.read_bytes())

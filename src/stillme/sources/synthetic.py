@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from stillme import heads, images
-from stillme.backends import Place, Prepared
-from stillme.heads.signature import signature
+from stillme.core import images
+from stillme.core.records import Portrait
+from stillme.core.yaml import Frozen
+from stillme.engine.backends import Place, Prepared
 from stillme.protocol import Protocol
-from stillme.records import Portrait
-from stillme.strict import Frozen
+from stillme.sources import heads
+from stillme.sources.heads.signature import signature
 
 LICENCE = "CC0-1.0, rendered by stillme from CC0 MakeHuman assets"
 

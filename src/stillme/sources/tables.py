@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from stillme.errors import Fault, FaultsError, disk
+from stillme.core.errors import Fault, FaultsError, disk
 from stillme.sources import Reason, Remark
 
 SEPARATORS = (",", ";", "\t", "|")

@@ -15,9 +15,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from stillme.errors import Fault, FaultsError, InputError, disk
-from stillme.records import canonical
-from stillme.strict import Frozen, dotted
+from stillme.core.errors import Fault, FaultsError, InputError, disk
+from stillme.core.records import canonical
+from stillme.core.yaml import Frozen, dotted
 
 FILE = "bundle.json"
 IMAGES = "images"

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from stillme.errors import StillmeError
+from stillme.core.errors import StillmeError
 from stillme.web.guard import Guard, Hosts, dress
 from stillme.web.refusals import refuse
 from stillme.web.sessions import LONGEST, Sessions

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from stillme.strict import dotted
+from stillme.core.yaml import dotted
 from stillme.web.sessions import Sessions
 
 LARGEST = 64 * 1024

@@ -8,6 +8,9 @@ from importlib import resources
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+# The tools by the names in their addresses, and the packages that have their files.
+TOOLS = {"study": "study.server", "review": "report.review", "select": "sources.selection"}
+
 
 @lru_cache(maxsize=8)
 def environment(package: str) -> Environment:
@@ -28,5 +31,6 @@ def environment(package: str) -> Environment:
 @lru_cache(maxsize=32)
 def static(package: str, name: str) -> str:
     """The address of a static file; it changes with its content, so that no browser shows an old one."""
-    content = resources.files(f"stillme.{package}").joinpath("static", name).read_bytes()
+    folder = resources.files(f"stillme.{TOOLS.get(package, package)}").joinpath("static")
+    content = folder.joinpath(name).read_bytes()
     return f"/static/{package}/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"

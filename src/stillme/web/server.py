@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 import uvicorn
 from starlette.applications import Starlette
 
-from stillme.errors import SurroundingsError
+from stillme.core.errors import SurroundingsError
 from stillme.web.guard import EVERYWHERE
 from stillme.web.patience import Patience, allow_many
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 
-from stillme.errors import disk
+from stillme.core.errors import disk
 
 SECRET = "secret"  # noqa: S105 (a name, not a password)
 LONGEST = 30 * 24 * 3600  # seconds: then the link is needed again

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from stillme import images
-from stillme.errors import disk
+from stillme.core import images
+from stillme.core.errors import disk
 
 SIDES = (96, 192, 384)  # pixels: a closed list, so that nobody can ask for work without end
 AT_ONCE = 2  # pictures that are decoded at a time: a large photograph takes 200 MB

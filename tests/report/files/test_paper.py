@@ -7,11 +7,11 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from stillme.analysis.findings import Findings
+from stillme.analysis.numbers import percent
 from stillme.protocol import Protocol
 from stillme.report.files.paper import PARTICIPANTS, PUBLISHED, SAMPLE, paper_tables, sampled
-from stillme.report.numbers import percent
 from stillme.report.tables import Table
+from stillme.stats.findings import Findings
 from tests.report.synthetic_audit import audit, context
 
 

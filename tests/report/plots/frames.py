@@ -9,23 +9,23 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
-from stillme.analysis.disparity import disparities
-from stillme.analysis.distributed import distributions
-from stillme.analysis.humans import majority
-from stillme.analysis.outcomes import mark
-from stillme.analysis.rates import rates
-from stillme.analysis.rectified import rectified
-from stillme.analysis.refusals import refusals
-from stillme.analysis.shrunken import shrunken
-from stillme.analysis.stereotype import FIRST_PORTRAIT, NAMED, POSITION, PRONOUN
-from stillme.analysis.tones import tone_flow
+from stillme.core.records import Status
 from stillme.protocol.reader import builtin
-from stillme.records import Status
 from stillme.report import plots
 from stillme.report.context import Context
 from stillme.report.plots import Drawn
 from stillme.report.plots.stereotypes import followed
-from tests.analysing.scores import rated
+from stillme.stats.disparity import disparities
+from stillme.stats.distributed import distributions
+from stillme.stats.humans import majority
+from stillme.stats.outcomes import mark
+from stillme.stats.rates import rates
+from stillme.stats.rectified import rectified
+from stillme.stats.refusals import refusals
+from stillme.stats.shrunken import shrunken
+from stillme.stats.stereotype import FIRST_PORTRAIT, NAMED, POSITION, PRONOUN
+from stillme.stats.tones import tone_flow
+from tests.analysis.tables.scores import rated
 from tests.report import synthetic_audit as synthetic
 
 EDITORS = ("even", "lighten", "replace")

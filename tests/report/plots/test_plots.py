@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
-from stillme.analysis.disparity import disparities
 from stillme.report import illustrated, plots
 from stillme.report.plots.palette import AMOUNTS, BAND, INK, LINE, over
 from stillme.report.plots.sheet import SMALL, Style, Words, width
+from stillme.stats.disparity import disparities
 from tests.report.plots.frames import KINDS, SENTENCES, draw, frames
 from tests.report.synthetic_audit import EDITORS, context, people
 

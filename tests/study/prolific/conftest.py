@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from stillme.study import seats
-from stillme.study.fake.app import Options
-from stillme.study.fake.world import World
-from stillme.study.store import open_store, write_now
+from stillme.study.db import seats
+from stillme.study.db.store import open_store, write_now
+from stillme.study.rehearsal.fake.app import Options
+from stillme.study.rehearsal.fake.world import World
 from tests.study.prolific.stage import TOKEN, Stage, Switch, listening, small
 
 

@@ -15,11 +15,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from stillme.errors import StillmeError
+from stillme.core.errors import StillmeError
+from stillme.study.db.store import Store, open_store
 from stillme.study.prolific import pay
 from stillme.study.prolific.client import Prolific
 from stillme.study.prolific.publish import Options, publish
-from stillme.study.store import Store, open_store
 from tests.study.prolific.stage import LIMITS, PUBLIC, TOKEN, small
 
 

@@ -18,21 +18,22 @@ from sqlalchemy import Connection, select
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from stillme.remote import Limits
-from stillme.study import answers, people, seats
-from stillme.study.answers import Operation
+from stillme.engine.http import Limits
 from stillme.study.bundle import Bundle
-from stillme.study.deal import Screen, allowed
-from stillme.study.fake.app import API, Fake, Options
-from stillme.study.fake.signing import make_key
-from stillme.study.fake.world import World
-from stillme.study.keys import Keys
-from stillme.study.people import Launch
+from stillme.study.db import people, seats
+from stillme.study.db.deal import Screen, allowed
+from stillme.study.db.keys import Keys
+from stillme.study.db.people import Launch
+from stillme.study.db.store import Store, write_now
+from stillme.study.db.tables import bonus, payment, seat, sitting
 from stillme.study.prolific.client import Prolific
 from stillme.study.prolific.publish import Options as Publishing
 from stillme.study.prolific.publish import publish
-from stillme.study.store import Store, write_now
-from stillme.study.tables import bonus, payment, seat, sitting
+from stillme.study.rehearsal.fake.app import API, Fake, Options
+from stillme.study.rehearsal.fake.signing import make_key
+from stillme.study.rehearsal.fake.world import World
+from stillme.study.server import answers
+from stillme.study.server.answers import Operation
 from stillme.web.server import listen
 from tests.study import bundles
 

@@ -7,11 +7,11 @@ import time
 import pytest
 from sqlalchemy import select, update
 
-from stillme.errors import InputError
-from stillme.study.fake.app import Fault
+from stillme.core.errors import InputError
+from stillme.study.db.tables import audit, participant
 from stillme.study.prolific import approve
 from stillme.study.prolific.client import ProlificError
-from stillme.study.tables import audit, participant
+from stillme.study.rehearsal.fake.app import Fault
 from tests.study.prolific.stage import Rater, Stage
 
 

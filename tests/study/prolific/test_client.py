@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stillme.errors import InputError, StillmeError, SurroundingsError
-from stillme.study.fake.app import Fault
+from stillme.core.errors import InputError, StillmeError, SurroundingsError
 from stillme.study.prolific.client import (
     Prolific,
     ProlificError,
@@ -21,6 +20,7 @@ from stillme.study.prolific.client import (
     listed,
     single,
 )
+from stillme.study.rehearsal.fake.app import Fault
 from tests.study.prolific.stage import LIMITS, TOKEN, Stage
 
 

@@ -12,11 +12,11 @@ from sqlalchemy import func, select
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from stillme.study.fake.app import Fake, Fault, Options
-from stillme.study.fake.deliver import signed
+from stillme.study.db.tables import hook, submission
 from stillme.study.prolific import hooks
 from stillme.study.prolific.client import Prolific
-from stillme.study.tables import hook, submission
+from stillme.study.rehearsal.fake.app import Fake, Fault, Options
+from stillme.study.rehearsal.fake.deliver import signed
 from tests.study.prolific.stage import LIMITS, TOKEN, Stage, listening
 
 SECRET = "a-secret-of-the-workspace"

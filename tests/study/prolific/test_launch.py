@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stillme.study.fake import signing
-from stillme.study.fake.app import Fault
-from stillme.study.people import Launch, RefusedError
+from stillme.study.db.people import Launch, RefusedError
 from stillme.study.prolific import launch
 from stillme.study.prolific.client import Prolific, ProlificError
 from stillme.study.prolific.launch import PAUSE, Door, Keyring
+from stillme.study.rehearsal.fake import signing
+from stillme.study.rehearsal.fake.app import Fault
 from tests.study.prolific.stage import PUBLIC, Stage
 
 Query = dict[str, str]

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
-from stillme.errors import IncompleteError, InputError
-from stillme.study.fake.app import API, Fault
+from stillme.core.errors import IncompleteError, InputError
+from stillme.study.db.store import connect, write_now
+from stillme.study.db.tables import audit, bonus, participant, payment
 from stillme.study.prolific import approve, pay
 from stillme.study.prolific.client import Prepared, Prolific, ProlificError
-from stillme.study.store import connect, write_now
-from stillme.study.tables import audit, bonus, participant, payment
+from stillme.study.rehearsal.fake.app import API, Fault
 from tests.study.prolific.stage import Rater, Stage
 
 KILLED = -9

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from stillme.errors import FaultsError, InputError
-from stillme.study import seats
+from stillme.core.errors import FaultsError, InputError
 from stillme.study.bundle import Pay
+from stillme.study.db import seats
+from stillme.study.db.tables import submission
 from stillme.study.prolific import marks, overview, publish, wage
-from stillme.study.tables import submission
 from tests.study.prolific.stage import PUBLIC, Stage
 
 

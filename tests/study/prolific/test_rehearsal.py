@@ -19,21 +19,21 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from stillme.errors import InputError
-from stillme.study import people, seats
+from stillme.core.errors import InputError
 from stillme.study.bundle import read
-from stillme.study.people import Launch
+from stillme.study.db import people, seats
+from stillme.study.db.people import Launch
+from stillme.study.db.store import connect, write_now
+from stillme.study.db.tables import identity, seat, sitting
 from stillme.study.prolific import commands, hooks
 from stillme.study.prolific.commands import Where
 from stillme.study.prolific.publish import Options
-from stillme.study.store import connect, write_now
-from stillme.study.tables import identity, seat, sitting
 from tests.study import bundles
 from tests.study.prolific.stage import KEYS, TOKEN
 
 ROOT = Path(__file__).parents[3]
 SERVE = (
-    "import sys; from stillme.study.serve import Options, serve; bundle, data, port, public = sys.argv[1:];"
+    "import sys; from stillme.study.server.serve import Options, serve; bundle, data, port, public = sys.argv[1:];"
     " serve(Options(bundle, data, port=int(port), entry='signed', public=public), lambda line: print(line, flush=True))"
 )
 
@@ -105,7 +105,16 @@ def rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rehea
     bundles.write(tmp_path / "bundle", layout="pair", items=2, tutorial=0, side=16)
     (tmp_path / "data").mkdir(mode=0o700)
     state = tmp_path / "fake.json"
-    command = [sys.executable, "-m", "stillme.study.fake", "--port", "0", "--state", str(state), "--twice"]
+    command = [
+        sys.executable,
+        "-m",
+        "stillme.study.rehearsal.fake",
+        "--port",
+        "0",
+        "--state",
+        str(state),
+        "--twice",
+    ]
     with ExitStack() as ends:
         fake = Process([*command, "--token", TOKEN], r"PROLIFIC_API=(http://[^/]+)").start()
         ends.callback(fake.kill)

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import delete, select
 
-from stillme.errors import InputError
-from stillme.study import people, seats
-from stillme.study.fake.world import NoError
+from stillme.core.errors import InputError
+from stillme.study.db import people, seats
+from stillme.study.db.tables import identity, submission
 from stillme.study.prolific.client import Submission
 from stillme.study.prolific.sync import Synced, lines, note, sync
-from stillme.study.tables import identity, submission
+from stillme.study.rehearsal.fake.world import NoError
 from tests.study.prolific.stage import Stage
 
 

@@ -12,13 +12,13 @@ from functools import partial
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
-from stillme.analysis.mitigation import AMOUNT, SCORE, published_order
+from stillme.analysis.numbers import SPACE, capital, count, known, of, percent, plural, points
 from stillme.protocol.schema import Axis
 from stillme.report.context import Context
 from stillme.report.lookup import by_key, counts, per_editor, rows
-from stillme.report.numbers import SPACE, capital, count, known, of, percent, plural, points
 from stillme.report.tables import Cell, Column, Row, Table, absent, change, table, tally, value, words
+from stillme.stats.findings import Findings
+from stillme.stats.mitigation import AMOUNT, SCORE, published_order
 
 PREFIX = "paper-table"
 PUBLISHED, PARTICIPANTS, SAMPLE = "mitigation_published", "participants", "human_sample"

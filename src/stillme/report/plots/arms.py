@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from stillme.analysis.numbers import INTERVAL, count, decimal, known, p_value, plural, signed, span
 from stillme.report.context import Context
-from stillme.report.numbers import INTERVAL, count, decimal, known, p_value, plural, signed, span
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.estimates import Chart, Line, Mark, Whisker, put
 from stillme.report.plots.palette import INK, PAGE

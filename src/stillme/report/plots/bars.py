@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from stillme.analysis.numbers import INTERVAL, known, percent, points
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
-from stillme.report.numbers import INTERVAL, known, percent, points
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.forest import counted
 from stillme.report.plots.palette import MUTED

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from stillme.analysis.numbers import capital, known, percent
 from stillme.report.context import Context
 from stillme.report.lookup import by_key
-from stillme.report.numbers import capital, known, percent
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import AMOUNTS, BAND, INK, MUTED
 from stillme.report.plots.parts import HEADING, ROW, RULE, extremes, ranged, sentences

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from stillme.analysis.rectified import CORRECTED, JUDGES, RATERS
+from stillme.analysis.numbers import INTERVAL, bracket, count, known, percent
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
-from stillme.report.numbers import INTERVAL, bracket, count, known, percent
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.estimates import Chart, Line, Mark, Whisker, put
 from stillme.report.plots.palette import INK, NAIVE, PAGE
 from stillme.report.plots.parts import Entry, extremes, labels, sentences
+from stillme.stats.rectified import CORRECTED, JUDGES, RATERS
 
 METHODS = {JUDGES: "judges", RATERS: "raters", CORRECTED: "corrected"}
 _SHAPES = {JUDGES: (1, NAIVE), RATERS: (3, PAGE), CORRECTED: (0, INK)}

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
+from stillme.analysis.numbers import count, of, percent, plural
 from stillme.protocol.schema import Axis
 from stillme.report.context import Context
-from stillme.report.numbers import count, of, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import AMOUNTS, DIRECTIONS, MUTED, PAGE, over
 from stillme.report.plots.parts import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from stillme.report.numbers import DASH, known
+from stillme.analysis.numbers import DASH, known
 from stillme.report.plots.palette import BAND, INK, MUTED, PAGE
 from stillme.report.plots.parts import ROW, RULE, SHARES, Entry, Scale, axis, legend, names, scale, whole
 from stillme.report.plots.sheet import SIZE, SMALL, UNDER, WHISKERS, WIDE, Sheet, Style, cut, width

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stillme.errors import disk
+from stillme.core.errors import disk
 from stillme.report.plots.drawn import Drawn
 from stillme.report.plots.render import FORMATS, encoded
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from stillme.analysis.numbers import count, percent, plural
 from stillme.report.context import Context
-from stillme.report.numbers import count, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import ABOVE, BELOW, MUTED, NAIVE, PAGE
 from stillme.report.plots.parts import HEADING, Entry, heading, headings, legend, panels, sentences

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from stillme.analysis.naive import with_naive
+from stillme.analysis.numbers import INTERVAL, bracket, count, known, of, percent, plural
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
-from stillme.report.numbers import INTERVAL, bracket, count, known, of, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.estimates import Chart, Line, Mark, Whisker
 from stillme.report.plots.palette import INK, NAIVE, series
 from stillme.report.plots.parts import Entry, editors, extremes, key, labels, sentences
 from stillme.report.plots.sheet import Sheet, Style
 from stillme.report.tables import FEW_PERSONS, NOTHING_JUDGED
+from stillme.stats.naive import with_naive
 
 GREY = Style(stroke=NAIVE, width=4.5)
 _COLUMNS = (("rate", 36.0), (f"{INTERVAL}", 66.0), ("hits/judged", 56.0), ("persons", 38.0))

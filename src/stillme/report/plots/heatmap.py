@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from stillme.analysis.shrunken import BELOW
+from stillme.analysis.numbers import count, known, of, percent, plural
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
-from stillme.report.numbers import count, known, of, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import INK, amount, over
 from stillme.report.plots.parts import (
@@ -26,6 +25,7 @@ from stillme.report.plots.parts import (
 )
 from stillme.report.plots.sheet import SMALL, WHISKERS, Sheet, Style, cut, width
 from stillme.report.tables import NOTHING_JUDGED
+from stillme.stats.shrunken import BELOW
 
 _LEFT, _NARROW_LEFT, _ROW = 138.0, 96.0, 12.0
 _SHADES = 16  # as many as an eye may tell apart, and as few paths

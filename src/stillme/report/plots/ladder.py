@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from stillme.analysis.numbers import INTERVAL, bracket, count, known, listed, p_value, plural, points
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
-from stillme.report.numbers import INTERVAL, bracket, count, known, listed, p_value, plural, points
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.estimates import RING, TICK, Chart, Line, Mark, Whisker, put
 from stillme.report.plots.palette import INK, NAIVE, series

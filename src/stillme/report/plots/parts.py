@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from stillme.analysis.numbers import count, known
 from stillme.report.context import Context
-from stillme.report.numbers import count, known
 from stillme.report.plots.palette import INK, LINE, MUTED, PAGE, series
 from stillme.report.plots.sheet import SIZE, SMALL, WIDE, Sheet, Style, cut, width, wrapped
 

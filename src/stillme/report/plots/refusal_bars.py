@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from stillme.analysis.refusals import STAGES
+from stillme.analysis.numbers import INTERVAL, bracket, count, known, of, percent, plural
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
-from stillme.report.numbers import INTERVAL, bracket, count, known, of, percent, plural
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.estimates import Bar, Chart, Line, Whisker
 from stillme.report.plots.palette import AMOUNTS, INK, MUTED
 from stillme.report.plots.parts import AROUND, WITHIN, Entry, extremes, key, labels, most, sentences
 from stillme.report.plots.sheet import SMALL, Sheet, Style
 from stillme.report.tables import FEW_PERSONS
+from stillme.stats.refusals import STAGES
 
 _NAMES = dict(zip(STAGES, ("on the way in", "on the way out", "in the editor's own words"), strict=True))
 _FILLS = dict(zip(STAGES, (AMOUNTS[1], AMOUNTS[2], AMOUNTS[4]), strict=True))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from stillme.analysis.numbers import count, decimal, known, signed
 from stillme.report.context import Context
 from stillme.report.lookup import Row
-from stillme.report.numbers import count, decimal, known, signed
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.palette import INK, LINE, MUTED
 from stillme.report.plots.parts import POINTS, Scale, extremes, labels, most, panels, ranged, scale, sentences

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stillme.analysis.stereotype import ALL, FIRST_PORTRAIT, NAMED, POSITION, PRONOUN
+from stillme.analysis.numbers import INTERVAL, bracket, count, known, p_value, percent, plural, points
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
-from stillme.report.numbers import INTERVAL, bracket, count, known, p_value, percent, plural, points
 from stillme.report.plots.drawn import Drawn, drawn
 from stillme.report.plots.estimates import THIN, Chart, Line, Mark, Whisker, put
 from stillme.report.plots.palette import INK, MUTED, PAGE, series
@@ -35,6 +34,7 @@ from stillme.report.plots.parts import (
     titled,
 )
 from stillme.report.plots.sheet import SMALL, Sheet, Style
+from stillme.stats.stereotype import ALL, FIRST_PORTRAIT, NAMED, POSITION, PRONOUN
 
 _LEFT, _NUMBER, _NAME = 104.0, 38.0, 84.0
 _HALF = 0.5  # what adherence is where neither gender is given more often

@@ -12,13 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
-from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
-from stillme.protocol.schema import Axis
-from stillme.report.blocks import Block, Fold, Heading, Section, prose
-from stillme.report.context import Context
-from stillme.report.lookup import Row, Tables, change_axes, editor_names, ordered
-from stillme.report.numbers import (
+from stillme.analysis.numbers import (
     INTERVAL,
     bracket,
     count,
@@ -30,6 +24,10 @@ from stillme.report.numbers import (
     plural,
     signed,
 )
+from stillme.protocol.schema import Axis
+from stillme.report.blocks import Block, Fold, Heading, Section, prose
+from stillme.report.context import Context
+from stillme.report.lookup import Row, Tables, change_axes, editor_names, ordered
 from stillme.report.sections import groups
 from stillme.report.tables import (
     FEW_PERSONS,
@@ -46,6 +44,8 @@ from stillme.report.tables import (
     tally,
     words,
 )
+from stillme.stats.findings import Findings
+from stillme.stats.intervals import FEWEST_FOR_INTERVAL
 
 OLD = 60  # years from which a source is reported apart where an age is asked for: the target is capped
 

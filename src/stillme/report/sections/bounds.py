@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
+from stillme.analysis.numbers import bracket, count, known, listed, lowered, of, percent, plural, points
 from stillme.report.blocks import Block, Fold, Section, bullets, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Tables, editor_names, ordered, outcome_labels
-from stillme.report.numbers import bracket, count, known, listed, lowered, of, percent, plural, points
 from stillme.report.sentences import SHOWN_BELOW
 from stillme.report.tables import (
     NO_SCORE,

@@ -6,12 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stillme.analysis.calibration import Calibration
-from stillme.analysis.gate import Ruled, Ruling
-from stillme.protocol.schema import Calibration as Rules
-from stillme.report.blocks import Block, Fold, Notice, Section, bullets, prose
-from stillme.report.context import Context
-from stillme.report.numbers import (
+from stillme.analysis.numbers import (
     INTERVAL,
     bracket,
     count,
@@ -23,6 +18,9 @@ from stillme.report.numbers import (
     signed,
     span,
 )
+from stillme.protocol.schema import Calibration as Rules
+from stillme.report.blocks import Block, Fold, Notice, Section, bullets, prose
+from stillme.report.context import Context
 from stillme.report.tables import (
     FEW_PERSONS,
     Cell,
@@ -38,6 +36,8 @@ from stillme.report.tables import (
     value,
     words,
 )
+from stillme.stats.calibration import Calibration
+from stillme.stats.gate import Ruled, Ruling
 
 NOBODY = "The judges of this audit were not calibrated; `stillme calibrate` does that."
 _UNREAD = "no pair was scored"

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from stillme.analysis.numbers import decimal, known, percent, plural
 from stillme.report.blocks import Block, Fold, Section, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Tables, axis_labels, ordered
-from stillme.report.numbers import decimal, known, percent, plural
 from stillme.report.tables import Cell, Column, Table, absent, probability, table, tally, value, words
 
 _UNTESTED = "not tested: the model says why below"

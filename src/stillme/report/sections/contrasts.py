@@ -10,13 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from stillme.analysis.contrast import FEWEST_PERSONS
-from stillme.analysis.findings import Findings
+from stillme.analysis.numbers import INTERVAL, known, plural
 from stillme.report import sentences
 from stillme.report.blocks import Block, Fold, Section, bullets, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Tables, by_key, editor_names, ordered
-from stillme.report.numbers import INTERVAL, known, plural
 from stillme.report.tables import (
     JUDGED,
     Cell,
@@ -33,6 +31,8 @@ from stillme.report.tables import (
     tally,
     words,
 )
+from stillme.stats.contrast import FEWEST_PERSONS
+from stillme.stats.findings import Findings
 
 _TOO_FEW = f"fewer than {FEWEST_PERSONS} persons on one side"
 

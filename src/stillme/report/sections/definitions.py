@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import polars as pl
 
-from stillme.analysis.contrast import FEWEST_PERSONS
-from stillme.analysis.findings import Findings
-from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
+from stillme.analysis.numbers import DASH, INTERVAL, listed, lowered, signed
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Outcome
 from stillme.report.blocks import Fold, Section, bullets
 from stillme.report.context import Context
-from stillme.report.numbers import DASH, INTERVAL, listed, lowered, signed
 from stillme.report.tables import Table, table, words
+from stillme.stats.contrast import FEWEST_PERSONS
+from stillme.stats.findings import Findings
+from stillme.stats.intervals import FEWEST_FOR_INTERVAL
 
 ROUNDING = {
     "half_even": "half even (.5 to the even neighbour)",

@@ -8,9 +8,9 @@ from itertools import product
 
 import polars as pl
 
+from stillme.analysis.numbers import DASH, count, listed, lowered, plural
 from stillme.report.blocks import Beside, Block, Fold, Section, prose
 from stillme.report.context import Context
-from stillme.report.numbers import DASH, count, listed, lowered, plural
 from stillme.report.tables import Cell, Column, Row, Table, absent, table, tally, words
 
 TOTAL = "All"

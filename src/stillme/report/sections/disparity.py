@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stillme.analysis.families import holm
+from stillme.analysis.numbers import INTERVAL, bracket, known, listed, lowered, percent, plural, points
 from stillme.report.blocks import Block, Fold, Heading, Section, bullets, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Row, Tables, editor_names, outcome_labels
-from stillme.report.numbers import INTERVAL, bracket, known, listed, lowered, percent, plural, points
 from stillme.report.tables import (
     JUDGED,
     Cell,
@@ -30,6 +29,7 @@ from stillme.report.tables import (
     tally,
     words,
 )
+from stillme.stats.families import holm
 
 _FEW = "too few persons in a group"
 _KEYS = ("editor", "outcome")

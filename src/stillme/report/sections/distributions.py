@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
+from stillme.analysis.numbers import known, percent, plural
 from stillme.protocol.schema import Axis
 from stillme.report.blocks import Block, Fold, Section, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Tables, editor_names, ordered
-from stillme.report.numbers import known, percent, plural
 from stillme.report.tables import NOTHING_JUDGED, Cell, Column, Table, absent, leads, samples, table, tally, words
 
 

@@ -6,10 +6,10 @@ from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stillme.analysis.findings import Findings
+from stillme.analysis.numbers import DASH
 from stillme.report.blocks import Block, Section, prose
 from stillme.report.context import Context, Example, Party
-from stillme.report.numbers import DASH
+from stillme.stats.findings import Findings
 
 _SIGNATURES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"RIFF": "image/webp"}
 

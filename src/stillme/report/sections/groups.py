@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
+from stillme.analysis.numbers import INTERVAL, lowered, points
 from stillme.report.blocks import Beside, Block, Fold, Heading, Section, prose
 from stillme.report.context import Context
 from stillme.report.figures import DRAWN, Figure, Line, Series, forest
 from stillme.report.lookup import Row, by_key, change_axes, counts, rows, spread
-from stillme.report.numbers import INTERVAL, lowered, points
 from stillme.report.tables import Cell, Column, Table, absent, leads, rate, samples, table, words
+from stillme.stats.findings import Findings
 
 RAW = "Max − min (raw; above zero even when groups are alike)"
 NOT_ASKED = "no edit of this group was asked for"

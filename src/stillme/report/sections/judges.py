@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
-from stillme.analysis.judging import Judging
-from stillme.records import Status
+from stillme.analysis.numbers import INTERVAL, capital, count, decimal, known, listed, plural
+from stillme.core.records import Status
 from stillme.report import refusals, sentences
 from stillme.report.blocks import Block, Fold, Heading, Section, bullets, prose
 from stillme.report.context import Context, Party
 from stillme.report.lookup import editor_names, first_of_each_axis, per_editor
-from stillme.report.numbers import INTERVAL, capital, count, decimal, known, listed, plural
 from stillme.report.sections.outcomes import tallies
 from stillme.report.sections.refusals import by_group
 from stillme.report.tables import (
@@ -35,6 +33,8 @@ from stillme.report.tables import (
     value,
     words,
 )
+from stillme.stats.findings import Findings
+from stillme.stats.judging import Judging
 
 _NO_PAIR = "no edit was scored by two judges"
 _NOT_TWICE = "no edit was scored twice"

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import stillme
-from stillme.analysis.contrast import DRAWS, FEWEST_PERSONS
-from stillme.analysis.findings import Findings
-from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
+from stillme.analysis.numbers import INTERVAL, count, listed, lowered, percent, plural
 from stillme.report.blocks import Block, Heading, Section, prose
 from stillme.report.context import Asked, Context, Party
 from stillme.report.lookup import Tables, basis, rows
-from stillme.report.numbers import INTERVAL, count, listed, lowered, percent, plural
 from stillme.report.sentences import SHOWN_BELOW
+from stillme.stats.contrast import DRAWS, FEWEST_PERSONS
+from stillme.stats.findings import Findings
+from stillme.stats.intervals import FEWEST_FOR_INTERVAL
 
 _ROUNDING = {
     "half_even": "halves to the even neighbour",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stillme.analysis.findings import Findings
-from stillme.records import Status
+from stillme.core.records import Status
 from stillme.report import sentences
 from stillme.report.blocks import Section, bullets, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Row, basis, by_key, editor_names
 from stillme.report.tables import JUDGED, NO_SCORE, Column, Table, leads, samples, share, table, tally, words
+from stillme.stats.findings import Findings
 
 _NOBODY = "nobody of this group was asked for"
 

@@ -9,13 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import polars as pl
 
-from stillme.analysis.contrast import FEWEST_PERSONS
-from stillme.analysis.mitigation import Contrast, Mitigation
-from stillme.records import MITIGATE
-from stillme.report.blocks import Block, Fold, Heading, Notice, Section, bullets, prose
-from stillme.report.context import Context
-from stillme.report.lookup import by_key, editor_names
-from stillme.report.numbers import (
+from stillme.analysis.numbers import (
     INTERVAL,
     capital,
     count,
@@ -28,6 +22,10 @@ from stillme.report.numbers import (
     signed,
     span,
 )
+from stillme.core.records import MITIGATE
+from stillme.report.blocks import Block, Fold, Heading, Notice, Section, bullets, prose
+from stillme.report.context import Context
+from stillme.report.lookup import by_key, editor_names
 from stillme.report.sections import tradeoff
 from stillme.report.sentences import SHOWN_BELOW
 from stillme.report.tables import (
@@ -47,6 +45,8 @@ from stillme.report.tables import (
     value,
     words,
 )
+from stillme.stats.contrast import FEWEST_PERSONS
+from stillme.stats.mitigation import Contrast, Mitigation
 
 TITLE = "Does a feature prompt keep the person?"
 BY_GROUP = "table14_feature_prompt_delta_by_race"  # the published differences, one column an attribute

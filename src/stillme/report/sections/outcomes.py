@@ -7,11 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
+from stillme.analysis.numbers import INTERVAL, lowered
 from stillme.report.blocks import Fold, Section, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Row, basis, editor_names, per_editor
-from stillme.report.numbers import INTERVAL, lowered
 from stillme.report.tables import (
     ANY,
     JUDGED,
@@ -26,6 +25,7 @@ from stillme.report.tables import (
     value,
     words,
 )
+from stillme.stats.findings import Findings
 
 LOOK = (
     "In the report that “stillme report RUN” writes, and in “stillme review RUN”, every number of the tables is a "

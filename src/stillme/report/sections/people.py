@@ -10,10 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from stillme.report.blocks import Block, Fold, Heading, Section, bullets, prose
-from stillme.report.context import Context
-from stillme.report.lookup import Tables, axis_labels, editor_names, ordered, outcome_labels
-from stillme.report.numbers import (
+from stillme.analysis.numbers import (
     INTERVAL,
     bracket,
     count,
@@ -27,6 +24,9 @@ from stillme.report.numbers import (
     signed,
     span,
 )
+from stillme.report.blocks import Block, Fold, Heading, Section, bullets, prose
+from stillme.report.context import Context
+from stillme.report.lookup import Tables, axis_labels, editor_names, ordered, outcome_labels
 from stillme.report.tables import Cell, Column, Table, absent, change, probability, table, tally, value, words
 
 _METHODS = {

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
-from stillme.analysis.intervals import LEVEL
+from stillme.analysis.numbers import INTERVAL, count
 from stillme.report import sentences
 from stillme.report.blocks import Beside, Block, Fold, Section, prose
 from stillme.report.context import Context
 from stillme.report.figures import DRAWN, Figure, Line, Series, forest
 from stillme.report.lookup import by_key, editor_names
-from stillme.report.numbers import INTERVAL, count
 from stillme.report.tables import Cell, Column, Row, Table, absent, percentage, rate, table, tally, words
+from stillme.stats.findings import Findings
+from stillme.stats.intervals import LEVEL
 
 
 def build(findings: Findings, context: Context) -> Section:

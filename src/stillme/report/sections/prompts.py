@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 
+from stillme.analysis.numbers import known, of, percent, plural
 from stillme.report.blocks import Block, Fold, Section, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Tables
-from stillme.report.numbers import known, of, percent, plural
 from stillme.report.tables import NOTHING_JUDGED, Cell, Column, Table, absent, samples, table, words
 
 ABOVE, BELOW = "▲", "▼"

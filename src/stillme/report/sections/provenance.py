@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import polars as pl
 
+from stillme.analysis.numbers import DASH, count, plural
 from stillme.report.blocks import Block, Fold, Section, bullets
 from stillme.report.context import Context, Party
-from stillme.report.numbers import DASH, count, plural
 from stillme.report.tables import Table, table, words
 
 

@@ -13,16 +13,11 @@ from typing import Any
 
 import polars as pl
 
-from stillme.analysis import printed
-from stillme.analysis.comparability import MARK
-from stillme.analysis.findings import Findings
-from stillme.analysis.lint import Finding, Severity
-from stillme.analysis.together import lint_together
+from stillme.analysis.numbers import bracket, capital, decimal, known, of, p_value, percent, plural, points
 from stillme.protocol import Protocol
 from stillme.report.blocks import Block, Fold, Heading, Section, bullets, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Row, Tables, axis_labels, by_key, counts, editor_names, ordered, per_editor, rows
-from stillme.report.numbers import bracket, capital, decimal, known, of, p_value, percent, plural, points
 from stillme.report.tables import (
     NOTHING_JUDGED,
     Cell,
@@ -37,6 +32,11 @@ from stillme.report.tables import (
     value,
     words,
 )
+from stillme.stats import printed
+from stillme.stats.comparability import MARK
+from stillme.stats.findings import Findings
+from stillme.stats.lint import Finding, Severity
+from stillme.stats.together import lint_together
 
 BY_EDITOR, BY_GROUP, HEADLINES = (
     "table12_outcomes_by_model",

@@ -7,15 +7,13 @@ from dataclasses import replace
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
-from stillme.analysis.refusals import REFUSED, STAGES
-from stillme.records import Status
+from stillme.analysis.numbers import INTERVAL, bracket, capital, known, of, p_value, plural, points
+from stillme.core.records import Status
 from stillme.report import refusals, sentences
 from stillme.report.blocks import Block, Fold, Heading, Section, bullets, prose
 from stillme.report.context import Context
 from stillme.report.figures import SHARES, Figure, Line, Series, forest
 from stillme.report.lookup import by_key, editor_names
-from stillme.report.numbers import INTERVAL, bracket, capital, known, of, p_value, plural, points
 from stillme.report.tables import (
     Cell,
     Column,
@@ -30,6 +28,8 @@ from stillme.report.tables import (
     tally,
     words,
 )
+from stillme.stats.findings import Findings
+from stillme.stats.refusals import REFUSED, STAGES
 
 _UNDECIDED = "no edit was answered or refused"
 _UNCOMPARED = "too few persons, or nobody alike to compare with"

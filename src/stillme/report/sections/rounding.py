@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from stillme.analysis.findings import Findings
+from stillme.analysis.numbers import points
 from stillme.report import sentences
 from stillme.report.blocks import Section, prose
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key, editor_names
-from stillme.report.numbers import points
 from stillme.report.tables import Cell, Column, Table, absent, leads, rate, samples, table, tally, words
+from stillme.stats.findings import Findings
 
 
 def build(findings: Findings, context: Context) -> Section:

@@ -10,28 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from stillme.analysis.intervals import FEWEST_FOR_INTERVAL
-from stillme.analysis.stereotype import (
-    ABSENT,
-    ALL,
-    CATEGORIES,
-    CHANCE,
-    FIRST_PORTRAIT,
-    NAMED,
-    POSITION,
-    PRONOUN,
-    SILENT,
-    SPOKEN,
-    STEREOTYPED,
-    UNCLEAR,
-    Stereotypes,
-)
-from stillme.protocol.schema import JOINT, PUBLISHED
-from stillme.records import STEREOTYPE, Status
-from stillme.report.blocks import Block, Fold, Notice, Section, bullets, prose
-from stillme.report.context import Context
-from stillme.report.lookup import by_key, editor_names
-from stillme.report.numbers import (
+from stillme.analysis.numbers import (
     INTERVAL,
     between,
     bracket,
@@ -43,6 +22,11 @@ from stillme.report.numbers import (
     points,
     signed,
 )
+from stillme.core.records import STEREOTYPE, Status
+from stillme.protocol.schema import JOINT, PUBLISHED
+from stillme.report.blocks import Block, Fold, Notice, Section, bullets, prose
+from stillme.report.context import Context
+from stillme.report.lookup import by_key, editor_names
 from stillme.report.sentences import SHOWN_BELOW
 from stillme.report.tables import (
     Cell,
@@ -61,6 +45,22 @@ from stillme.report.tables import (
     tally,
     value,
     words,
+)
+from stillme.stats.intervals import FEWEST_FOR_INTERVAL
+from stillme.stats.stereotype import (
+    ABSENT,
+    ALL,
+    CATEGORIES,
+    CHANCE,
+    FIRST_PORTRAIT,
+    NAMED,
+    POSITION,
+    PRONOUN,
+    SILENT,
+    SPOKEN,
+    STEREOTYPED,
+    UNCLEAR,
+    Stereotypes,
 )
 
 TITLE = "Which gender is given to an occupation?"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stillme.analysis.findings import Findings
 from stillme.report import refusals, sentences
 from stillme.report.blocks import Block, Section
 from stillme.report.context import Context
 from stillme.report.figures import colour, shape
 from stillme.report.lookup import Tables
 from stillme.report.sections import alike, disparity, people
+from stillme.stats.findings import Findings
 
 ROOM = 3  # with more editors than this, those without a shown difference share one sentence
 

@@ -10,14 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from stillme.analysis.contrast import FEWEST_PERSONS
-from stillme.analysis.mitigation import AMOUNT, NET, SCORE, Contrast, Mitigation, published_order
-from stillme.analysis.tradeoff import ANY
-from stillme.analysis.treatment import NO_WORSE, WORSE
+from stillme.analysis.numbers import INTERVAL, decimal, known, lowered, percent, plural, signed, span
 from stillme.report.blocks import Block, Fold, Heading, bullets, prose
 from stillme.report.context import Context
 from stillme.report.lookup import by_key, editor_names
-from stillme.report.numbers import INTERVAL, decimal, known, lowered, percent, plural, signed, span
 from stillme.report.sentences import SHOWN_BELOW
 from stillme.report.tables import (
     FEW_PERSONS,
@@ -33,6 +29,10 @@ from stillme.report.tables import (
     tally,
     words,
 )
+from stillme.stats.contrast import FEWEST_PERSONS
+from stillme.stats.mitigation import AMOUNT, NET, SCORE, Contrast, Mitigation, published_order
+from stillme.stats.tradeoff import ANY
+from stillme.stats.treatment import NO_WORSE, WORSE
 
 Clean = Callable[[Contrast], bool]  # whether a comparison says something about the sentence
 ALL_EDITORS = "All editors"

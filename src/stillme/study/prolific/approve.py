@@ -11,15 +11,15 @@ from typing import Literal
 
 from sqlalchemy import Connection, select
 
-from stillme.errors import InputError
-from stillme.study import seats
-from stillme.study.attention import attention
+from stillme.core.errors import InputError
 from stillme.study.bundle import Bundle
+from stillme.study.db import seats
+from stillme.study.db.attention import attention
+from stillme.study.db.store import Store
+from stillme.study.db.tables import audit, identity, participant, sitting, submission
 from stillme.study.prolific import marks
 from stillme.study.prolific.client import AWAITING, LIVE, PAID_FOR, TIMED_OUT, Prolific, ProlificError, Submission
 from stillme.study.prolific.sync import note, sync
-from stillme.study.store import Store
-from stillme.study.tables import audit, identity, participant, sitting, submission
 
 CHUNK = 50  # submissions of one call
 SHORTEST_MESSAGE = 100  # characters: Prolific takes no shorter one with a rejection

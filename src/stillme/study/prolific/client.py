@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from stillme.errors import InputError, SurroundingsError
-from stillme.remote import Answer, Call, Client, Limits, RemoteError, is_loopback, origin
+from stillme.core.errors import InputError, SurroundingsError
+from stillme.engine.http import Answer, Call, Client, Limits, RemoteError, is_loopback, origin
 
 API = "https://api.prolific.com/api/v1"
 SITE = "https://app.prolific.com"

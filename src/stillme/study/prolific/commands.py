@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stillme.study import bundle as bundles
-from stillme.study import seats
 from stillme.study.bundle import Bundle
+from stillme.study.db import seats
+from stillme.study.db.store import Store, address, open_store, reachable, write_now
 from stillme.study.prolific import approve as approving
 from stillme.study.prolific import hooks, marks, pay, publish
 from stillme.study.prolific.client import Prolific, connect
 from stillme.study.prolific.overview import overview
 from stillme.study.prolific.sync import lines, sync
-from stillme.study.store import Store, address, open_store, reachable, write_now
 
 Say = Callable[[str], None]
 

@@ -23,13 +23,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stillme.errors import InputError, StillmeError, SurroundingsError, disk
-from stillme.remote import is_loopback
+from stillme.core.errors import InputError, StillmeError, SurroundingsError, disk
+from stillme.engine.http import is_loopback
+from stillme.study.db.store import Store, added
+from stillme.study.db.tables import hook
 from stillme.study.prolific import marks
 from stillme.study.prolific.client import ID, Prolific, ProlificError, Submission
 from stillme.study.prolific.sync import note
-from stillme.study.store import Store, added
-from stillme.study.tables import hook
 
 PATH = "/webhooks/prolific"
 EVENT = "submission.status.change"

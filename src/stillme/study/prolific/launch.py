@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from stillme.study.people import Launch, RefusedError
+from stillme.study.db.people import Launch, RefusedError
+from stillme.study.db.store import Store
 from stillme.study.prolific import marks
 from stillme.study.prolific.client import AWAITING, ID, LIVE, Prolific, ProlificError
-from stillme.study.store import Store
 
 ISSUER = "https://www.prolific.com"
 PARAMETERS = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")

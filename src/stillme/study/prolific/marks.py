@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select
 
-from stillme.errors import InputError
-from stillme.study.store import upsert
-from stillme.study.tables import meta
+from stillme.core.errors import InputError
+from stillme.study.db.store import upsert
+from stillme.study.db.tables import meta
 
 PREFIX = "prolific:"
 STUDY, NAME, WORKSPACE, PUBLIC = "study", "name", "workspace", "public"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stillme.study.bundle import Bundle
+from stillme.study.db.store import Store
 from stillme.study.prolific import marks, pay, wage
 from stillme.study.prolific.client import Prolific, major
 from stillme.study.prolific.sync import lines, sync
-from stillme.study.store import Store
 
 Say = Callable[[str], None]
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, select, update
 
-from stillme.errors import IncompleteError, InputError
-from stillme.study import seats
-from stillme.study.attention import attention
+from stillme.core.errors import IncompleteError, InputError
 from stillme.study.bundle import Bundle
-from stillme.study.keys import new_id
+from stillme.study.db import seats
+from stillme.study.db.attention import attention
+from stillme.study.db.keys import new_id
+from stillme.study.db.store import Store, added
+from stillme.study.db.tables import audit, bonus, identity, participant, payment, sitting, submission
 from stillme.study.prolific import marks
 from stillme.study.prolific.client import APPROVED, Prepared, Prolific, ProlificError, major, minor
 from stillme.study.prolific.sync import sync
-from stillme.study.store import Store, added
-from stillme.study.tables import audit, bonus, identity, participant, payment, sitting, submission
 
 Say = Callable[[str], None]
 Clock = Callable[[], float]

@@ -17,13 +17,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from stillme.errors import Fault, FaultsError, InputError
-from stillme.remote import is_loopback
+from stillme.core.errors import Fault, FaultsError, InputError
+from stillme.engine.http import is_loopback
 from stillme.study.bundle import Bundle
+from stillme.study.db.store import Store
 from stillme.study.prolific import marks, wage
 from stillme.study.prolific.client import Cost, Prolific, ProlificError, Study, major, minor
 from stillme.study.prolific.launch import PARAMETERS
-from stillme.study.store import Store
 
 Say = Callable[[str], None]
 DRAFT = "UNPUBLISHED"

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from stillme.study import seats
+from stillme.study.db import seats
+from stillme.study.db.store import Store, upsert
+from stillme.study.db.tables import identity, participant, seat, sitting, submission
 from stillme.study.prolific import marks
 from stillme.study.prolific.client import (
     AWAITING,
@@ -25,8 +27,6 @@ from stillme.study.prolific.client import (
     Prolific,
     Submission,
 )
-from stillme.study.store import Store, upsert
-from stillme.study.tables import identity, participant, seat, sitting, submission
 
 # What an end at Prolific makes of a sitting here.
 ENDS = {RETURNED: "returned", TIMED_OUT: "timed_out", SCREENED_OUT: "released", REJECTED: "released"}

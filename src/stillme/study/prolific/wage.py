@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from stillme.errors import InputError
+from stillme.core.errors import InputError
 from stillme.study.bundle import Bundle
-from stillme.study.tables import participant, sitting, submission
+from stillme.study.db.tables import participant, sitting, submission
 
 FEW = 3  # people: fewer durations tell nothing
 

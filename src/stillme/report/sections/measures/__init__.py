@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stillme.analysis.findings import Findings
-from stillme.analysis.measured import Measured
 from stillme.report.blocks import Beside, Block, Heading, Section, prose
 from stillme.report.context import Context
 from stillme.report.sections.measures import (
@@ -19,6 +17,8 @@ from stillme.report.sections.measures import (
     skin,
     told,
 )
+from stillme.stats.findings import Findings
+from stillme.stats.measured import Measured
 
 
 def build(findings: Findings, context: Context) -> Section:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stillme.analysis.measured import Measured, instruments
+from stillme.analysis.numbers import INTERVAL
 from stillme.report.blocks import Block, Fold
 from stillme.report.context import Context
 from stillme.report.lookup import by_key
-from stillme.report.numbers import INTERVAL
 from stillme.report.sections.measures.columns import by_editor_and_group, editor_column, group_column, of
 from stillme.report.sections.measures.told import asking, marked
 from stillme.report.tables import Column, Table, change, mean, percentage, table, tally, value
+from stillme.stats.measured import Measured, instruments
 
 AGE, FEMININE = "age_shift", "feminine_shift"
 _TITLES = {AGE: "Change in apparent age", FEMININE: "Change in gender presentation"}

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stillme.analysis.beside import erased
-from stillme.analysis.measured import Measured, instruments
+from stillme.analysis.numbers import lowered
 from stillme.report.blocks import Beside, Block
 from stillme.report.context import Context
-from stillme.report.numbers import lowered
 from stillme.report.sections.measures.columns import by_editor, editor_column
 from stillme.report.tables import Table, proportion, share, table, tally, value, words
+from stillme.stats.beside import erased
+from stillme.stats.measured import Measured, instruments
 
 _NO_PAIR = "no edit was scored by both"
 _ALL = "All editors"
@@ -76,6 +76,6 @@ def _crossed(frame: pl.DataFrame, context: Context) -> Table:
 
 
 def _erased(context: Context) -> str:
-    """The id of the outcome that judges' scores are counted for in `analysis.beside.crossed`."""
+    """The id of the outcome that judges' scores are counted for in `stats.beside.crossed`."""
     chosen = erased(context.protocol, instruments(context.protocol).no_change.axis)
     return next(id for id, outcome in context.outcomes.items() if outcome is chosen)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stillme.analysis.measured import Measured
+from stillme.analysis.numbers import INTERVAL, count
 from stillme.report.blocks import Block, Fold
 from stillme.report.context import Context, Party
 from stillme.report.lookup import by_key
-from stillme.report.numbers import INTERVAL, count
 from stillme.report.sections.measures.columns import (
     Pick,
     editor_column,
@@ -22,6 +21,7 @@ from stillme.report.sections.measures.columns import (
 )
 from stillme.report.sections.measures.told import marked
 from stillme.report.tables import Cell, Column, Row, Table, absent, counted, percentage, table, value
+from stillme.stats.measured import Measured
 
 _UNKNOWN = "no edit could be compared"
 _NO_RULE = "no threshold was given for this editor"

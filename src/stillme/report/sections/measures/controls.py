@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from stillme.analysis.measured import BY_STILLME, Measured, instruments
+from stillme.analysis.numbers import INTERVAL, plural
 from stillme.protocol.schema import Control
 from stillme.report.blocks import Block, Fold
 from stillme.report.context import Context
 from stillme.report.lookup import by_key, editor_names
-from stillme.report.numbers import INTERVAL, plural
 from stillme.report.sections.measures.columns import Cells, everybody, group_column, of
 from stillme.report.sections.measures.told import marked
 from stillme.report.tables import Cell, Column, Row, Table, absent, mean, mean_cell, table, words
+from stillme.stats.measured import BY_STILLME, Measured, instruments
 
 REAL = "Real prompts"
 NO_EDITOR = "No editor"

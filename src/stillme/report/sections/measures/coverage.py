@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stillme.analysis.measured import Measured, instruments
-from stillme.records import Status
+from stillme.analysis.numbers import capital, listed, percent, plural
+from stillme.analysis.numbers import of as ratio
+from stillme.core.records import Status
 from stillme.report import sentences
 from stillme.report.blocks import Block, Fold, Notice
 from stillme.report.context import Context
 from stillme.report.lookup import Row, by_key
-from stillme.report.numbers import capital, listed, percent, plural
-from stillme.report.numbers import of as ratio
 from stillme.report.sections.measures.columns import Cells, group_column, group_rows, of
 from stillme.report.sections.measures.told import heading, marked, name
 from stillme.report.tables import Column, Table, counted, table, tally, words
+from stillme.stats.measured import Measured, instruments
 
 _UNMEASURED = "no edit of this group was measured"
 

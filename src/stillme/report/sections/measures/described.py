@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from stillme.analysis.measured import Measured, instruments
+from stillme.analysis.numbers import decimal, known, plural
 from stillme.report.blocks import Block, Fold
 from stillme.report.context import Context
 from stillme.report.lookup import by_key, editor_names
-from stillme.report.numbers import decimal, known, plural
 from stillme.report.sections.measures.controls import NO_EDITOR, REAL
 from stillme.report.sections.measures.told import marked
 from stillme.report.tables import NOTHING_READ, Cell, Column, Row, absent, table, words
+from stillme.stats.measured import Measured, instruments
 
 Figures = Mapping[str, tuple[str, int]]  # figure -> its label and decimals
 _TONE: Figures = {

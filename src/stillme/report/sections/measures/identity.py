@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stillme.analysis.measured import Measured
+from stillme.analysis.numbers import INTERVAL, MINUS, SPACE, decimal, known, plural, signed, span
+from stillme.analysis.numbers import of as ratio
 from stillme.report.blocks import Block, Fold
 from stillme.report.context import Context, Party
 from stillme.report.lookup import by_key
-from stillme.report.numbers import INTERVAL, MINUS, SPACE, decimal, known, plural, signed, span
-from stillme.report.numbers import of as ratio
 from stillme.report.sections.measures.columns import Pick, editors, group_column, group_rows, of
 from stillme.report.sections.measures.told import marked
 from stillme.report.tables import FEW_PERSONS, NOTHING_READ, Cell, Column, Row, Table, absent, table
+from stillme.stats.measured import Measured
 
 DIGITS = 3
 _NOTE = (

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stillme.analysis.measured import Measured, instruments
+from stillme.analysis.numbers import INTERVAL, decimal
 from stillme.report.blocks import Block, Fold
 from stillme.report.context import Context
 from stillme.report.figures import LIGHTNESS, Band, Figure, Line, Series, forest
 from stillme.report.lookup import by_key
-from stillme.report.numbers import INTERVAL, decimal
 from stillme.report.sections.measures.columns import (
     by_editor,
     by_editor_and_group,
@@ -21,6 +20,7 @@ from stillme.report.sections.measures.columns import (
 )
 from stillme.report.sections.measures.told import UNIT, asking, marked
 from stillme.report.tables import NOTHING_READ, Row, change, mean, share, table, tally, value, words
+from stillme.stats.measured import Measured, instruments
 
 _DRAWN = ("asked", "read", "persons", "mean", "low", "high")
 _QUANTILES = {"median": "Median", "p95": "95th percentile", "most": "Largest"}

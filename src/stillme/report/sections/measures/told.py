@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stillme.analysis.findings import Findings
-from stillme.analysis.measured import Measured
+from stillme.analysis.numbers import SPACE, count, decimal, listed, percent, plural
 from stillme.report.context import Context
-from stillme.report.numbers import SPACE, count, decimal, listed, percent, plural
 from stillme.report.sections.measures.columns import everybody
+from stillme.stats.findings import Findings
+from stillme.stats.measured import Measured
 
 UNIT = "L*"
 _WHAT = (

@@ -1,0 +1,198 @@
+"""The tables of a comparison: what each shows, and how it is written. Nothing is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from stillme.analysis.numbers import DASH, SPACE, percent, signed
+from stillme.analysis.tables.tables import Row, Shown, Tabled, probability, whole, wide, within, word
+from stillme.assurance.compare.compared import Compared
+from stillme.stats.intervals import LEVEL
+from stillme.stats.versions import (
+    BETTER,
+    DOWN,
+    NET,
+    NO_WORSE,
+    UNDECIDED,
+    UP,
+    WATCHED,
+    WITHIN,
+    WORSE,
+)
+
+FIXED, LOOKS = "With all persons", "Person after person"
+SEQUENCE = f"{LEVEL * 100:.0f}{SPACE}% sequence"
+
+
+def labels(compared: Compared) -> dict[str, str]:
+    """Outcomes and directions in words."""
+    rubrics = compared.protocol.rubrics
+    names = {name: outcome.label for name, outcome in rubrics.outcomes.items()}
+    return names | {axis.id: f"{axis.label}, net" for axis in rubrics.axes if axis.is_signed}
+
+
+def points(margin: float) -> str:
+    return f"{margin * 100:g} points"
+
+
+def verdicts(margin: float) -> dict[str, str]:
+    """Verdicts as tables print them."""
+    same = {name: name for name in (BETTER, WORSE, UP, DOWN, UNDECIDED)}
+    return {**same, NO_WORSE: f"not worse by > {points(margin)}", WITHIN: f"within ± {points(margin)}"}
+
+
+def tables(compared: Compared) -> list[Tabled]:
+    """Every table, those that a reader needs first first."""
+    made = (_watched, _steps, _outcomes, _groups, _uneven, _flips, _arms, _looks)
+    return [table for make in made for table in make(compared)]
+
+
+def _outcomes(compared: Compared) -> Iterator[Tabled]:
+    """What a fixed number of persons says; where audits stopped by what was seen, only means may be read."""
+    frame, names = compared.found.outcomes, labels(compared)
+    if compared.driven is not None:
+        frame = frame.select(
+            "outcome", "kind", "cases", "pairs", "a_only", "b_only", "persons", "a", "b", "difference"
+        )
+    shown = [word("outcome", names=names), _mean("a", "A"), _mean("b", "B"), _moved("difference", "B − A")]
+    if compared.driven is None:
+        shown += [within(), word("verdict", names=verdicts(compared.found.margin))]
+    shown += [whole("persons"), *wide(whole("pairs"), whole("a_only", "A only"), whole("b_only", "B only"))]
+    if compared.driven is None:
+        shown += wide(probability("p"), probability("p_holm", "corrected p"))
+    yield Tabled("outcomes", FIXED, "B − A by outcome, in percentage points", frame, tuple(shown), first=True)
+
+
+def _groups(compared: Compared) -> Iterator[Tabled]:
+    if compared.driven is not None:
+        return
+    names = labels(compared) | _group_labels(compared)
+    frame = compared.found.groups
+    shown = (
+        *(word("dimension"), word("group", names=names), word("outcome", names=names)),
+        *(_mean("a", "A"), _mean("b", "B"), _moved("difference", "B − A"), within()),
+        *(whole("persons"), whole("pairs"), probability("p"), probability("p_holm", "corrected p")),
+        word("verdict"),
+    )
+    yield Tabled("by_group", FIXED, "B − A by perceived group", frame, shown)
+
+
+def _uneven(compared: Compared) -> Iterator[Tabled]:
+    if compared.driven is not None or not compared.found.uneven.height:
+        return
+    names = labels(compared) | _group_labels(compared)
+    shown = (
+        *(word("dimension"), word("group", names=names), word("reference", names=names)),
+        *(word("outcome", names=names), _moved("difference", "difference"), within()),
+        *(whole("persons"), whole("reference_persons", "of the reference")),
+        *(probability("p"), probability("p_holm", "corrected p")),
+    )
+    title = "Did it change more for a group than for the reference group? (B − A) − (B − A), in points"
+    yield Tabled("difference_of_differences", FIXED, title, compared.found.uneven, shown)
+
+
+def _flips(compared: Compared) -> Iterator[Tabled]:
+    shown = (
+        word("outcome", names=labels(compared)),
+        *(whole(name, title) for name, title in _FLIPS.items()),
+        *wide(probability("p", "p, pairs independent"), probability("p_persons", "p, by person")),
+    )
+    frame = compared.found.flips
+    if compared.driven is not None:
+        frame, shown = frame.drop("p", "p_persons"), shown[:-2]
+    title = "Pairs of edits that changed sides, for reading"
+    yield Tabled("flips", FIXED, title, frame, shown)
+
+
+_FLIPS = {
+    "pairs": "",
+    "both": "",
+    "a_only": "A only",
+    "b_only": "B only",
+    "neither": "",
+    "mixed": "",
+    "persons": "",
+}
+
+
+def _arms(compared: Compared) -> Iterator[Tabled]:
+    """Intervals of other arms are for reading; none is claimed about."""
+    known = compared.arms.select("experiment", "arm").unique()
+    if known.height < 2 or compared.driven is not None:
+        return
+    shown = (
+        *(word("experiment"), word("arm"), word("outcome", names=labels(compared))),
+        *(_moved("difference", "B − A"), within(), whole("persons"), whole("pairs")),
+    )
+    yield Tabled("by_arm", FIXED, "B − A in every experiment and arm that both have", compared.arms, shown)
+
+
+# Person after person
+
+
+def _watched(compared: Compared) -> Iterator[Tabled]:
+    if not compared.watched:
+        return
+    frame = pl.DataFrame([one.last() for one in compared.watched], schema=WATCHED)
+    shown = (
+        word("outcome", names=labels(compared)),
+        _moved("difference", "B − A"),
+        within(heading=SEQUENCE),
+        word("verdict", names=verdicts(compared.found.margin)),
+        whole("after", "decided after"),
+        whole("persons"),
+    )
+    title = "B − A person after person, in percentage points; bounds hold at every look"
+    yield Tabled("sequence", LOOKS, title, frame, shown, first=True)
+
+
+def _steps(compared: Compared) -> Iterator[Tabled]:
+    if compared.driven is None:
+        return
+    rows = [
+        {**one.last(), "step": number, "persons": step.persons, "scored": one.bounds.persons, "calls": step.calls}
+        for number, step in enumerate(compared.driven.steps, 1)
+        for one in step.watched
+    ]
+    chosen = ("step", "persons", "scored", "calls", "outcome", "difference", "low", "high", "verdict")
+    schema = {**WATCHED, **dict.fromkeys(("step", "scored", "calls"), pl.Int64)}
+    frame = pl.DataFrame(rows, schema=schema).select(chosen)
+    shown = (
+        *(whole("step"), whole("persons"), whole("calls"), word("outcome", names=labels(compared))),
+        *(_moved("difference", "B − A"), within(heading=SEQUENCE)),
+        word("verdict", names=verdicts(compared.found.margin)),
+    )
+    yield Tabled("steps", LOOKS, "What was run, step by step", frame, shown, first=True)
+
+
+def _looks(compared: Compared) -> Iterator[Tabled]:
+    if compared.watched:
+        frame = pl.concat([one.looks() for one in compared.watched])
+        yield Tabled("looks", LOOKS, "The confidence sequence after every person", frame)
+
+
+# How columns are written
+
+
+def _group_labels(compared: Compared) -> dict[str, str]:
+    groups = compared.protocol.groups
+    return {name: label for d in groups.dimensions for name, label in groups.labels(d).items()}
+
+
+def _mean(key: str, heading: str) -> Shown:
+    """A rate in percent; a direction in points, with its sign."""
+
+    def read(row: Row) -> str:
+        value: Any = row[key]
+        if value is None:
+            return DASH
+        return signed(value * 100, 1) if row.get("kind") == NET else percent(value)
+
+    return Shown(heading, read)
+
+
+def _moved(key: str, heading: str) -> Shown:
+    return Shown(heading, lambda row: DASH if row[key] is None else signed(row[key] * 100, 1))

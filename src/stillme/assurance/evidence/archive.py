@@ -1,0 +1,234 @@
+"""A bundle's files, in a zip or in a folder: written so that the same content gives the same bytes, read so that
+nothing in them can reach outside.
+
+What was given may come from a stranger. Names are checked before anything is opened, no link is followed, sizes
+are believed only as far as they fit the archive, and nothing is unpacked but the one file that is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Protocol
+
+from stillme.core.atomic import beside
+from stillme.core.errors import InputError, SurroundingsError, disk
+
+MOST_FILES = 1_000_000
+MOST_TIMES = 200  # larger than packed; tables and ledgers pack 5 to 30 times
+ALLOWANCE = 64 * 2**20  # bytes that are unpacked however small the archive is
+PIECE = 1 << 20
+_MOMENT = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say: nothing tells when it was packed
+_PLAIN_FILE = (stat.S_IFREG | 0o644) << 16
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a bound
+_STORED = (".png", ".jpg", ".jpeg", ".webp", ".parquet", ".zip")  # packed already
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+_AGAIN = "Ask whoever made it for the bundle again."
+
+
+class Files(Protocol):
+    """The files of a bundle, by their names inside it."""
+
+    where: str
+
+    def sizes(self) -> Mapping[str, int]: ...
+
+    def open(self, name: str) -> IO[bytes]: ...
+
+    def odd(self) -> tuple[str, ...]:
+        """The names of what is in it and is no plain file."""
+        ...
+
+
+def pieces(files: Files, name: str) -> Iterator[bytes]:
+    """The content of a file, a piece at a time; damage is a sentence."""
+    try:
+        with damaged(f"{files.where}: {name}"), files.open(name) as file:
+            while piece := file.read(PIECE):
+                yield piece
+    except OSError as error:  # also of an archive that says its files begin before it does
+        said = f"{files.where}: {name} cannot be read: {error.strerror or error}."
+        raise InputError(said, _AGAIN) from error
+
+
+def content(files: Files, name: str) -> bytes:
+    return b"".join(pieces(files, name))
+
+
+@contextmanager
+def damaged(what: str) -> Iterator[None]:
+    try:
+        yield
+    except _BROKEN as error:
+        raise InputError(f"{what} is damaged: {error}.", _AGAIN) from error
+
+
+# Reading
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Files]:
+    """The files of a zip or of a folder."""
+    if path.is_dir():
+        yield Folder(path)
+    elif not path.is_file():
+        raise InputError(f"{path} is neither a bundle nor an unpacked one.", "Give what `stillme bundle` wrote.")
+    else:
+        with disk(path), damaged(str(path)):
+            archive = zipfile.ZipFile(path)
+        with archive:
+            yield Packed(path, archive)
+
+
+class Folder:
+    """An unpacked bundle."""
+
+    def __init__(self, path: Path) -> None:
+        self.where, self._path = str(path), path
+        self._sizes: dict[str, int] = {}
+        self._odd: list[str] = []
+        self._look(path)
+
+    def _look(self, folder: Path) -> None:
+        with disk(folder), os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                name = Path(entry.path).relative_to(self._path).as_posix()
+                if entry.is_dir(follow_symlinks=False):
+                    self._look(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    self._sizes[name] = entry.stat(follow_symlinks=False).st_size
+                else:
+                    self._odd.append(name)
+
+    def sizes(self) -> Mapping[str, int]:
+        return self._sizes
+
+    def open(self, name: str) -> IO[bytes]:
+        with disk(self._path / name):
+            return (self._path / name).open("rb")
+
+    def odd(self) -> tuple[str, ...]:
+        return tuple(self._odd)
+
+
+class Packed:
+    """A zip. Refuses one whose names lead elsewhere or whose sizes cannot be true."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self.where, self._archive = str(path), archive
+        entries = archive.infolist()
+        _check_names(path, entries)
+        _check_sizes(path, entries)
+        self._entries = {entry.filename: entry for entry in entries if not entry.is_dir()}
+
+    def sizes(self) -> Mapping[str, int]:
+        return {name: entry.file_size for name, entry in self._entries.items()}
+
+    def open(self, name: str) -> IO[bytes]:
+        return self._archive.open(self._entries[name])
+
+    def odd(self) -> tuple[str, ...]:
+        return ()
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name stays in the folder that it is unpacked to, on every system."""
+    parts = PurePosixPath(name).parts
+    plain = name.isprintable() and "\\" not in name and ":" not in name and not name.startswith("/")
+    return plain and bool(parts) and ".." not in parts
+
+
+def _check_names(path: Path, entries: list[zipfile.ZipInfo]) -> None:
+    names = Counter(entry.filename.casefold() for entry in entries)
+    for entry in entries:
+        if not is_inside(entry.filename):
+            raise _refused(path, f"the name {entry.filename!r} leads out of the bundle")
+        if stat.S_ISLNK(entry.external_attr >> 16):
+            raise _refused(path, f"{entry.filename} is a link")
+        if entry.flag_bits & 0x1:
+            raise _refused(path, f"{entry.filename} is encrypted")
+        if entry.compress_type not in _PACKINGS:
+            raise _refused(path, f"{entry.filename} is packed in a way that no bundle is")
+        if names[entry.filename.casefold()] > 1:
+            raise _refused(path, f"{entry.filename} is in it more than once")
+
+
+def _check_sizes(path: Path, entries: list[zipfile.ZipInfo]) -> None:
+    whole = sum(entry.file_size for entry in entries)
+    most = path.stat().st_size * MOST_TIMES + ALLOWANCE
+    if len(entries) > MOST_FILES:
+        raise _refused(path, f"it lists {len(entries):,} files")
+    if whole > most:
+        raise _refused(path, f"it claims {whole:,} bytes unpacked, more than any bundle of its size has")
+
+
+def _refused(path: Path, why: str) -> InputError:
+    return InputError(f"{path} was not opened: {why}.", f"Nothing was unpacked. {_AGAIN}")
+
+
+# Writing
+
+
+def pack(folder: Path, target: Path) -> None:
+    """The folder as a zip, whole or not at all: names in order, no times, the same bytes for the same files."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    with disk(target), beside(target) as part:
+        with zipfile.ZipFile(part, "w") as archive:
+            for name in names:
+                _add(archive, folder / name, name)
+        _flush(part)
+        part.replace(target)
+
+
+def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
+    entry = zipfile.ZipInfo(name, _MOMENT)
+    entry.create_system, entry.external_attr = 3, _PLAIN_FILE
+    entry.compress_type = zipfile.ZIP_STORED if path.suffix in _STORED else zipfile.ZIP_DEFLATED
+    entry.file_size = path.stat().st_size
+    with path.open("rb") as source, archive.open(entry, "w") as packed:
+        while piece := source.read(PIECE):
+            packed.write(piece)
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def unpack(files: Files, name: str, target: Path, size: int) -> None:
+    """One file of the bundle as a file of one's own, of no more than the given size."""
+    written = 0
+    with disk(target), target.open("wb") as file:
+        for piece in pieces(files, name):
+            written += len(piece)
+            if written > size:
+                raise InputError(f"{files.where}: {name} is larger than it says.", _AGAIN)
+            file.write(piece)
+
+
+def text(files: Files, name: str) -> str:
+    """A file as text; what is none is a sentence."""
+    try:
+        return content(files, name).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{files.where}: {name} is not text (UTF-8).", _AGAIN) from error
+
+
+def room(folder: Path, wanted: int) -> None:
+    """Refuses before a disk is filled."""
+    import shutil
+
+    with disk(folder):
+        free = shutil.disk_usage(folder).free
+    if wanted > free:
+        raise SurroundingsError(
+            f"{wanted:,} bytes are needed beside {folder}, and {free:,} are free.",
+            "Free some space, then try again.",
+        )

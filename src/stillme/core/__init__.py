@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, records, files, pictures. Knows nothing of an audit."""

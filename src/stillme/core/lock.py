@@ -1,0 +1,87 @@
+"""One process at a time holds a run, a selection, or serves a study. The kernel drops the lock when the holder
+dies, however it dies."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from stillme.core.errors import SurroundingsError, disk
+
+if sys.platform == "win32":  # pragma: no cover (there is no Windows where the tests run)
+    import msvcrt
+
+    def _take(descriptor: int) -> None:
+        os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # behind what is signed: a locked byte can't be read by others
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _take(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+_TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # how systems say that it is held
+
+
+class Lock:
+    """`with Lock(run):` holds the run directory, or says who does. `what`: what it is called when it does."""
+
+    def __init__(self, run: Path, name: str = "lock", what: str = "The run") -> None:
+        self.path = run / name
+        self.what = what
+        self.run = run
+        self._descriptor = -1
+
+    def __enter__(self) -> Lock:
+        with disk(self.path):
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._hold()
+        except BaseException:
+            os.close(self._descriptor)  # what stayed open would stay locked
+            raise
+        return self
+
+    def _hold(self) -> None:
+        try:
+            _take(self._descriptor)
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise SurroundingsError(
+                    f"{self.path} cannot be locked: {error.strerror}.",
+                    "Choose a folder on a disk that knows locks; some network disks have to be mounted with them.",
+                ) from error
+            raise SurroundingsError(
+                f"{self.what} {self.run} is in use by {holder(self.path)}.",
+                "Wait until it ends, or stop it; then run the same command again.",
+            ) from None
+        self._sign()
+
+    def _sign(self) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+        with disk(self.path):
+            os.ftruncate(self._descriptor, 0)
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            os.write(self._descriptor, text.encode())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+
+def holder(path: Path) -> str:
+    """Who signed the lock, in words."""
+    try:
+        signed = json.loads(path.read_text())
+        return f"process {signed['pid']} on {signed['host']}, since {signed['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

@@ -1,0 +1,62 @@
+"""The table of looks: one row a prompt, read strictly from looks.yaml."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from importlib import resources
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from stillme.core.errors import FaultsError
+from stillme.core.yaml import Document, Frozen
+from stillme.sources.looks.brush import Colour
+
+FILE = "looks.yaml"
+
+
+def _colour(text: object) -> Colour:
+    if not isinstance(text, str) or len(text) != 7 or text[0] != "#":
+        raise ValueError("a colour is written '#rrggbb'")
+    return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
+
+
+Written = Annotated[Colour, BeforeValidator(_colour)]
+Word = Annotated[str, Field(min_length=1)]
+
+
+class Look(Frozen):
+    """What one prompt changes; the words name painting functions."""
+
+    id: Word
+    garment: Word
+    colours: tuple[tuple[Written, Written, Written], ...] = Field(min_length=1, max_length=4)
+    scene: Word
+    props: tuple[Word, ...]
+    marks: tuple[Word, ...] = ()
+    posture: Word | None = None
+    notes: Word
+
+
+class Looks(Frozen):
+    """looks.yaml."""
+
+    looks: tuple[Look, ...]
+
+
+def parse(text: str) -> Mapping[str, Look]:
+    """The looks by prompt id, in the order of the file."""
+    document = Document(FILE, text)
+    found = document.read_as(Looks)
+    if found is None:
+        raise FaultsError(document.faults)
+    rows = {look.id: look for look in found.looks}
+    if len(rows) != len(found.looks):
+        raise FaultsError([document.fault(("looks",), "two rows have the same id")])
+    return rows
+
+
+@functools.cache
+def table() -> Mapping[str, Look]:
+    return parse(resources.files("stillme.sources.looks").joinpath(FILE).read_text("utf-8"))

@@ -1,0 +1,307 @@
+"""The selection's own database: candidates, what was measured of them, and every action; rows are only appended.
+
+folder/selection.sqlite   the rows                 folder/objects/   images by SHA-256
+folder/selection.backup   an earlier, checked copy folder/thumbnails/   made when first shown; may be deleted
+folder/lock               who holds it
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stillme import __version__
+from stillme.core import images
+from stillme.core.errors import InputError, disk
+from stillme.core.lock import Lock
+from stillme.core.records import Portrait, Reading, Status, canonical
+from stillme.ledger import backup
+from stillme.ledger.database import connect, database
+from stillme.ledger.migrations import migrate
+from stillme.ledger.objects import Objects
+from stillme.ledger.run import now
+from stillme.ledger.writer import Insert, Writer
+from stillme.sources import Reason, Remark
+from stillme.sources.selection.choices import Action
+from stillme.sources.selection.grid import Grid
+
+FILE = "selection.sqlite"
+
+_CORE = """
+CREATE TABLE meta (                    -- what the selection is: settings of the draw, protocol, versions
+    key TEXT PRIMARY KEY, value TEXT NOT NULL
+) STRICT;
+CREATE TABLE object (                  -- files in objects/, by content
+    sha256 TEXT PRIMARY KEY, format TEXT NOT NULL, bytes INTEGER NOT NULL,
+    width INTEGER NOT NULL, height INTEGER NOT NULL
+) STRICT;
+CREATE TABLE pool (
+    number INTEGER PRIMARY KEY, seed INTEGER NOT NULL, at TEXT NOT NULL
+) STRICT;
+CREATE TABLE candidate (               -- a portrait in a place of a pool
+    key TEXT PRIMARY KEY, pool INTEGER NOT NULL REFERENCES pool, cell TEXT NOT NULL, reader TEXT NOT NULL,
+    source TEXT NOT NULL, source_id TEXT NOT NULL, split TEXT NOT NULL, licence TEXT NOT NULL,
+    file TEXT NOT NULL, row INTEGER NOT NULL,          -- where the data set lists it
+    image TEXT NOT NULL REFERENCES object,             -- as it is shown and exported
+    original TEXT NOT NULL,                            -- SHA-256 of the data set's own file
+    mended TEXT NOT NULL,                              -- what was done to it, in words; else empty
+    fingerprint TEXT NOT NULL,                         -- perceptual hash
+    UNIQUE (reader, source_id)
+) STRICT;
+CREATE TABLE label (                   -- how annotators perceived the person: as we say it, and as they spelled it
+    candidate TEXT NOT NULL REFERENCES candidate, dimension TEXT NOT NULL, value TEXT NOT NULL,
+    annotated TEXT NOT NULL, PRIMARY KEY (candidate, dimension)
+) STRICT;
+CREATE TABLE census (                  -- what a draw found: rows of the data set by cell, skips by reason
+    draw INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, rows INTEGER NOT NULL,
+    PRIMARY KEY (draw, kind, name)
+) STRICT;
+CREATE TABLE remark (                  -- rows that gave no candidate, or gave one only after a change
+    id INTEGER PRIMARY KEY, draw INTEGER NOT NULL, file TEXT NOT NULL, row INTEGER NOT NULL,
+    reason TEXT NOT NULL, said TEXT NOT NULL
+) STRICT;
+CREATE TABLE screening (               -- what the pre-screen measured
+    image TEXT NOT NULL REFERENCES object, settings TEXT NOT NULL, status TEXT NOT NULL,
+    figures TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (image, settings)
+) STRICT;
+CREATE TABLE reviewer (                -- pseudonyms only
+    name TEXT PRIMARY KEY, place INTEGER NOT NULL UNIQUE, at TEXT NOT NULL
+) STRICT;
+CREATE TABLE action (                  -- everything that a reviewer did, in order
+    id INTEGER PRIMARY KEY, op TEXT NOT NULL UNIQUE, at TEXT NOT NULL,
+    reviewer TEXT NOT NULL REFERENCES reviewer, verb TEXT NOT NULL, cell TEXT NOT NULL, candidate TEXT NOT NULL,
+    before TEXT NOT NULL, after TEXT NOT NULL,         -- JSON
+    criteria TEXT NOT NULL,                            -- JSON: ticks of the candidate at that time
+    milliseconds INTEGER                               -- on the page; missing where the browser did not say
+) STRICT;
+CREATE INDEX action_reviewer ON action (reviewer, id);
+"""
+
+MIGRATIONS = (_CORE,)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A portrait in a place of a pool. `portrait.labels` are in the protocol's words."""
+
+    pool: int
+    seed: int
+    cell: str
+    reader: str
+    portrait: Portrait
+    annotated: Mapping[str, str]
+    file: str
+    row: int
+    original: str
+    mended: str
+    fingerprint: str
+    width: int = 0
+    height: int = 0
+
+    @property
+    def key(self) -> str:
+        return self.portrait.key
+
+
+class Store:
+    """Use `Store.hold` to write, `Store.look` to read beside a writer."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, writer: Writer | None) -> None:
+        self.path = path
+        self.objects = Objects(path / "objects")
+        self._connection = connection
+        self._writer = writer
+        self._reading = threading.Lock()
+
+    @classmethod
+    @contextmanager
+    def hold(cls, path: Path) -> Iterator[Store]:
+        """The selection, made if new, locked for this process."""
+        with disk(path):
+            path.mkdir(parents=True, exist_ok=True)
+        with Lock(path, what="The selection"):
+            backup.check(path / FILE)
+            connection = connect(path / FILE)
+            try:
+                with database(path / FILE):
+                    migrate(connection, str(path / FILE), MIGRATIONS)
+                writer = Writer(path / FILE)
+                keeper = backup.Keeper(path / FILE, writer)
+                try:
+                    store = cls(path, connection, writer)
+                    store.objects.make()
+                    yield store
+                finally:
+                    writer.close()
+                    keeper.close()
+            finally:
+                connection.close()
+
+    @classmethod
+    @contextmanager
+    def look(cls, path: Path) -> Iterator[Store]:
+        """The selection, read-only; a writer may be at work meanwhile."""
+        if not (path / FILE).is_file():
+            raise InputError(
+                f"{path} has no {FILE}: nothing was sampled yet.", "Run `stillme sources sample` first."
+            )
+        with database(path / FILE):
+            connection = connect(path / FILE, read_only=True)
+        try:
+            yield cls(path, connection, None)
+        finally:
+            connection.close()
+
+    # What is there
+
+    def query(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._reading, database(self.path / FILE):
+            return self._connection.execute(sql, tuple(values)).fetchall()
+
+    def meta(self) -> dict[str, str]:
+        return dict(self.query("SELECT key, value FROM meta ORDER BY key"))
+
+    def pools(self) -> dict[int, int]:
+        """Pool -> seed."""
+        return dict(self.query("SELECT number, seed FROM pool ORDER BY number"))
+
+    def candidates(self) -> list[Candidate]:
+        """Every candidate, pool by pool, in the order in which they were drawn."""
+        labels: dict[str, dict[str, tuple[str, str]]] = {}
+        for key, dimension, value, annotated in self.query(
+            "SELECT candidate, dimension, value, annotated FROM label ORDER BY rowid"
+        ):
+            labels.setdefault(key, {})[dimension] = (value, annotated)
+        rows = self.query(
+            "SELECT key, pool, seed, cell, reader, source, source_id, split, licence, file, row, image, original,"
+            " mended, fingerprint, width, height FROM candidate JOIN pool ON pool = number"
+            " JOIN object ON image = sha256 ORDER BY pool, candidate.rowid"
+        )
+        return [_candidate(row, labels.get(row[0], {})) for row in rows]
+
+    def image(self, sha256: str) -> bytes:
+        found = self.query("SELECT format FROM object WHERE sha256 = ?", (sha256,))
+        if not found:
+            raise InputError(f"The selection {self.path} knows no image {sha256}.")
+        return self.objects.get(sha256, found[0][0])
+
+    def readings(self, settings: str) -> dict[str, Reading]:
+        """Image -> what the pre-screen read, with these settings."""
+        rows = self.query("SELECT image, status, figures, detail FROM screening WHERE settings = ?", (settings,))
+        return {image: Reading(Status(status), json.loads(figures), said) for image, status, figures, said in rows}
+
+    def census(self) -> dict[str, dict[str, int]]:
+        """Of the newest draw: kind -> name -> rows. Kinds: cell, drawn, rejected, outside, reason."""
+        found: dict[str, dict[str, int]] = {}
+        for kind, name, rows in self.query(
+            "SELECT kind, name, rows FROM census WHERE draw = (SELECT max(draw) FROM census) ORDER BY rowid"
+        ):
+            found.setdefault(kind, {})[name] = rows
+        return found
+
+    def remarks(self) -> list[Remark]:
+        """Of the newest draw."""
+        rows = self.query(
+            "SELECT file, row, reason, said FROM remark WHERE draw = (SELECT max(draw) FROM census) ORDER BY id"
+        )
+        return [Remark(file, row, Reason(reason), said) for file, row, reason, said in rows]
+
+    def reviewers(self) -> list[str]:
+        """The first reviewer decides what is exported; a second one is compared."""
+        return [name for (name,) in self.query("SELECT name FROM reviewer ORDER BY place")]
+
+    def actions(self) -> list[Action]:
+        """The whole log, in order."""
+        columns = "id, op, at, reviewer, verb, cell, candidate, before, after, criteria, milliseconds"
+        return [_action(row) for row in self.query(f"SELECT {columns} FROM action ORDER BY id")]  # noqa: S608 (names are ours, values are parameters)
+
+    # What is added
+
+    def append(self, *rows: Insert) -> Future[None]:
+        if self._writer is None:
+            raise RuntimeError("this selection was opened for reading")
+        return self._writer.append(*rows)
+
+    def sign(self, facts: Mapping[str, str]) -> None:
+        """Notes what the selection is, once."""
+        signed = {"created": now(), "stillme": __version__, **facts}
+        self.append(*(Insert("meta", item, again=True) for item in signed.items())).result()
+
+    def add_image(self, content: bytes, facts: images.Facts | None = None) -> Insert:
+        """Puts an image into objects/, durably; its row goes in with the candidate."""
+        facts = facts or images.inspect(content)
+        sha256 = self.objects.put(content, facts.extension)
+        row = (sha256, facts.extension, len(content), facts.width, facts.height)
+        return Insert("object", row, again=True)
+
+    def add_draw(
+        self,
+        pools: Mapping[int, int],
+        candidates: Sequence[tuple[Candidate, Insert]],
+        census: Mapping[str, Mapping[str, int]],
+        remarks: Sequence[Remark],
+    ) -> None:
+        """One unit, written whole or not at all: new pools, their candidates, and what was found on the way."""
+        draw = int(self.query("SELECT coalesce(max(draw), 0) + 1 FROM census")[0][0])
+        rows = [Insert("pool", (number, seed, now())) for number, seed in pools.items()]
+        rows += [row for candidate, image in candidates for row in (image, *_candidate_rows(candidate))]
+        rows += [Insert("census", (draw, kind, *item)) for kind, part in census.items() for item in part.items()]
+        rows += [Insert("remark", (None, draw, r.file, r.row, r.reason.value, r.said)) for r in remarks]
+        self.append(*rows).result()
+
+    def add_reading(self, image: str, settings: str, reading: Reading) -> Future[None]:
+        row = (image, settings, reading.status.value, canonical(dict(reading.figures)), reading.detail)
+        return self.append(Insert("screening", row, again=True))
+
+    def add_reviewer(self, name: str) -> None:
+        """A reviewer of this name, once; the first one named is the first reviewer."""
+        if name not in self.reviewers():
+            place = len(self.reviewers()) + 1
+            self.append(Insert("reviewer", (name, place, now()))).result()
+
+    def add_action(self, action: Action) -> Future[None]:
+        """The same `op` may come twice, which changes nothing: a browser that heard no answer asks again."""
+        a = action
+        states = canonical(a.before), canonical(a.after), canonical(dict(a.criteria))
+        row = (None, a.op, a.at, a.reviewer, a.verb.value, a.cell, a.candidate, *states, a.milliseconds)
+        return self.append(Insert("action", row, again=True))
+
+
+def by_cell(grid: Grid, candidates: Iterable[Candidate]) -> dict[str, tuple[Candidate, ...]]:
+    """Every cell of the grid -> its candidates, both in their order."""
+    found: dict[str, list[Candidate]] = {cell.id: [] for cell in grid.cells}
+    for one in candidates:
+        if one.cell in found:
+            found[one.cell].append(one)
+    return {cell: tuple(listed) for cell, listed in found.items()}
+
+
+def _candidate(row: tuple[Any, ...], labels: Mapping[str, tuple[str, str]]) -> Candidate:
+    key, pool, seed, cell, reader, source, source_id, split, licence, file, number, image, *rest = row
+    original, mended, fingerprint, width, height = rest
+    spoken = {dimension: value for dimension, (value, _) in labels.items() if value}
+    spelled = {dimension: annotated for dimension, (_, annotated) in labels.items()}
+    portrait = Portrait(key, source, source_id, image, spoken, licence, split)
+    about = (pool, seed, cell, reader, portrait, spelled, file, number)
+    return Candidate(*about, original, mended, fingerprint, width, height)
+
+
+def _candidate_rows(c: Candidate) -> Iterator[Insert]:
+    p = c.portrait
+    named = (p.key, c.pool, c.cell, c.reader, p.source, p.source_id, p.split, p.licence)
+    yield Insert("candidate", (*named, c.file, c.row, p.image, c.original, c.mended, c.fingerprint))
+    for dimension, annotated in c.annotated.items():
+        yield Insert("label", (p.key, dimension, p.labels.get(dimension, ""), annotated))
+
+
+def _action(row: tuple[Any, ...]) -> Action:
+    number, op, at, reviewer, verb, cell, candidate, before, after, criteria, milliseconds = row
+    states = json.loads(before), json.loads(after), json.loads(criteria)
+    return Action(op, at, reviewer, verb, cell, candidate, *states, milliseconds, number)

@@ -1,0 +1,1 @@
+"""The study's database: its tables, and functions over one connection."""

@@ -1,0 +1,134 @@
+"""Verdicts follow the bounds, whatever the numbers are; and the interval of a worst group holds for the worst one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stillme.assurance.gate.verdicts import Effect, Verdict, effect, verdict
+from stillme.protocol import Protocol
+from stillme.stats.extremes import Ends, corrected, highest, lowest, mean_ends, share_ends
+from stillme.stats.intervals import LEVEL, clustered_share
+from stillme.stats.outcomes import mark
+from stillme.stats.rates import rates
+from stillme.stats.signed import signed
+from stillme.stats.simulate import audit
+
+numbers = st.floats(-1, 1, allow_nan=False)
+ends = st.tuples(numbers, numbers).map(sorted)
+maybe = st.one_of(st.none(), numbers)
+
+
+@given(ends, numbers)
+def test_a_verdict_is_where_the_interval_lies(interval: list[float], threshold: float) -> None:
+    low, high = interval
+    found = verdict(low, high, at_most=threshold)
+    assert (found is Verdict.PASS) == (high <= threshold)
+    assert (found is Verdict.FAIL) == (low > threshold)
+    assert (found is Verdict.UNDECIDED) == (low <= threshold < high)
+
+
+@given(maybe, maybe, numbers)
+def test_a_lower_threshold_is_an_upper_one_turned_round(
+    low: float | None, high: float | None, threshold: float
+) -> None:
+    below, above = (None if end is None else -end for end in (high, low))
+    assert verdict(low, high, at_least=threshold) is verdict(below, above, at_most=-threshold)
+
+
+@given(maybe, maybe, numbers, numbers)
+def test_of_two_thresholds_the_worse_counts(low: float | None, high: float | None, a: float, b: float) -> None:
+    both = verdict(low, high, at_least=a, at_most=b)
+    each = {verdict(low, high, at_least=a), verdict(low, high, at_most=b)}
+    worst = next(v for v in (Verdict.FAIL, Verdict.UNDECIDED, Verdict.PASS) if v in each)
+    assert both is worst
+
+
+@given(maybe, maybe, numbers, st.floats(0, 1))
+def test_allowing_more_never_makes_it_worse(
+    low: float | None, high: float | None, threshold: float, more: float
+) -> None:
+    order = [Verdict.FAIL, Verdict.UNDECIDED, Verdict.PASS]
+    stricter, looser = (verdict(low, high, at_most=limit) for limit in (threshold, threshold + more))
+    assert order.index(looser) >= order.index(stricter)
+
+
+@pytest.mark.parametrize("nothing", [None, math.nan])
+def test_what_is_not_known_decides_nothing(nothing: float | None) -> None:
+    assert verdict(nothing, nothing, at_most=1.0) is Verdict.UNDECIDED
+    assert verdict(0.0, nothing, at_most=0.5) is Verdict.UNDECIDED, "no upper end: it may be anywhere above"
+    assert verdict(0.6, nothing, at_most=0.5) is Verdict.FAIL, "all of it lies above, however far"
+    assert verdict(0.1, 0.2) is Verdict.UNDECIDED, "nothing is asked"
+
+
+def test_what_verdicts_do_to_the_gate() -> None:
+    closes, warns, none = Effect.CLOSES, Effect.WARNS, Effect.NONE
+    fail, undecided = Verdict.FAIL, Verdict.UNDECIDED
+    assert [effect(fail, "fail", o) for o in ("fail", "warn", "pass")] == [closes] * 3
+    assert [effect(fail, "warn", o) for o in ("fail", "warn", "pass")] == [warns] * 3
+    assert [effect(undecided, "fail", o) for o in ("fail", "warn", "pass")] == [closes, warns, none]
+    assert [effect(undecided, "warn", o) for o in ("fail", "warn", "pass")] == [warns, warns, none]
+    assert effect(Verdict.PASS, "fail", "fail") is effect(Verdict.SKIPPED, "fail", "fail") is none
+
+
+# The worst group
+
+
+some = st.lists(ends.map(lambda pair: Ends(*pair)), min_size=1, max_size=8)
+
+
+@given(some)
+def test_the_lowest_is_the_highest_turned_round(own: list[Ends]) -> None:
+    turned = highest([one.flipped() for one in own], [one.flipped() for one in own])
+    assert lowest(own, own) == turned.flipped()
+    assert highest(own, own).high == max(one.high for one in own)  # type: ignore[type-var]
+
+
+def test_a_group_without_an_interval_leaves_the_upper_end_open() -> None:
+    found = highest([Ends(0.1, 0.2), Ends()], [Ends(0.05, 0.3), Ends()])
+    assert found == Ends(0.05, None)
+    assert highest([], []) == highest([Ends()], [Ends()]) == Ends()
+
+
+def test_bounds_at_another_level_are_those_that_the_tables_would_have(protocol: Protocol) -> None:
+    """What is read off a printed table is what the analysis itself gives at that level."""
+    scores = audit(protocol, 3, editors=["e"], prompts=list(protocol.prompt)[:4]).scores
+    level, by = corrected(7), ["editor", "race"]
+    marked = mark(scores, protocol.rubrics.outcomes)
+    for row, other in zip(rates(marked, by).to_dicts(), rates(marked, by, level).to_dicts(), strict=True):
+        found = share_ends(row["rate"], row["judged"], row["deff"], row["persons"], level)
+        assert (found.low, found.high) == pytest.approx((other["low"], other["high"]))
+        own = share_ends(row["rate"], row["judged"], row["deff"], row["persons"])
+        assert (own.low, own.high) == pytest.approx((row["low"], row["high"]))
+    wider = signed(scores, protocol, by, level)
+    for row, other in zip(signed(scores, protocol, by).to_dicts(), wider.to_dicts(), strict=True):
+        found = mean_ends(row["net"], row["net_low"], row["net_high"], row["persons"], level)
+        assert (found.low, found.high) == pytest.approx((other["net_low"], other["net_high"]))
+
+
+def test_the_interval_of_the_worst_group_covers_the_worst_group() -> None:
+    """Seven groups of 12 persons, all with the same rate: an interval of the one that looks worst would miss it."""
+    rng = np.random.default_rng(5)
+    truth, groups, sets, covered, naive = 0.1, 7, 150, 0, 0
+    for _ in range(sets):
+        shares = rng.beta(1.5, 13.5, (groups, 12))
+        hits = rng.binomial(20, shares)
+        found = [clustered_share(one, np.full(12, 20)) for one in hits]
+        own = [Ends(one.low, one.high) for one in found]
+        wide = [share_ends(one.rate, one.trials, one.deff, one.clusters, corrected(groups)) for one in found]
+        both = highest(own, wide)
+        assert both.low is not None and both.high is not None
+        covered += both.low <= truth <= both.high
+        picked = max(found, key=lambda one: one.rate or 0)
+        naive += (picked.low or 0) <= truth
+    assert covered / sets >= LEVEL - 0.02
+    assert naive / sets < covered / sets, "which is why the level is corrected"
+
+
+def test_few_persons_have_no_bounds() -> None:
+    assert share_ends(0.5, 40, 1.0, 7) == mean_ends(0.5, 0.4, 0.6, 7, LEVEL) == Ends()
+    assert share_ends(None, 0, None, 12) == Ends()

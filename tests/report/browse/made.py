@@ -1,0 +1,66 @@
+"""Runs to browse: a wall of drawn verdicts with hostile texts in it, and a few synthetic heads with every experiment."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from stillme import pipeline
+from stillme.core.records import Adjudication
+from stillme.engine.progress import Progress
+from stillme.ledger import Run
+from stillme.plan import config
+from stillme.plan import design as designing
+from stillme.report import browse as browsing
+from tests.conftest import dump_audit
+from tests.report.review import wall
+
+HOSTILE = (
+    '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"> \u2028\u2029 <!-- ]]>'
+)
+
+
+def build_wall(folder: Path) -> Path:
+    """240 trials. Judges write what breaks pages, people have decided some scores, a provider names our folder."""
+    run = wall.build(folder, prompts=5, races=2, editors=("even", "erases"))
+    hostile = json.dumps({"__proto__": HOSTILE, "other": HOSTILE, "where": f"{run.resolve()}/objects and {run}/x"})
+    (run / "ledger.backup").unlink()  # what is changed below is no damage
+    with closing(sqlite3.connect(run / "ledger.sqlite")) as ledger, ledger:
+        ledger.execute("DROP TRIGGER verdict_no_update")
+        ledger.execute("UPDATE verdict SET observations = ?, evidence = ?", (hostile, HOSTILE))
+    with Run.join(run) as joined:
+        edits = joined.query("SELECT DISTINCT edit FROM verdict WHERE status = 'ok' ORDER BY edit LIMIT 6")
+        prompts: dict[str, str] = dict(joined.query("SELECT edit, prompt FROM trial"))
+        for number, (edit,) in enumerate(edits):
+            score = None if number == 0 else 5
+            said = Adjudication(edit, prompts[edit], "race_drift", score, "anna", HOSTILE, wall.AT)
+            joined.add_adjudication(said).result()
+    return run
+
+
+def build_heads(folder: Path) -> Path:
+    """People with faces: a diagnosis that is measured, two arms, and a scene of two portraits."""
+    groups = {"race": ["white", "black"], "gender": ["female", "male"], "age": ["20s"]}
+    dump_audit(
+        folder / "audit.yaml",
+        sources=[{"id": "heads", "kind": "synthetic", "settings": {"groups": groups}}],
+        editors=[{"id": "erases", "kind": "planted", "settings": {"truth": "erases"}}],
+        experiments={
+            "diagnose": {"prompts": ["O-01"]},
+            "mitigate": {"sample": 2, "prompts": ["O-01"]},
+            "stereotype": {"prompts": ["W-01"], "mode": "joint"},
+        },
+        measures=[{"id": "change", "kind": "change"}],
+    )
+    loaded = config.load(folder / "audit.yaml")
+    pipeline.run(loaded, Progress())
+    return loaded.run
+
+
+def write(run: Path, folder: Path, faces: str = "show", **more: Any) -> Path:
+    with Run.look(run) as seen:
+        browsing.write(seen, designing.recall(seen), folder, faces, **more)
+    return folder

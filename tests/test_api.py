@@ -18,7 +18,7 @@ from polars.testing import assert_frame_equal
 
 import stillme
 from stillme import api
-from stillme.analysis import tables as analysing
+from stillme.analysis import tables
 from tests.conftest import Write
 
 ROOT = Path(__file__).parents[1]
@@ -146,7 +146,7 @@ def test_an_analysis_is_that_of_the_command(notebook: dict[str, Any], tmp_path: 
     page = found.write(tmp_path)
     assert {path.stem for path in (tmp_path / "tables").iterdir()} == set(found)
     assert found.sentences[0] in page.read_text(encoding="utf-8")
-    said = analysing.saying.words(list(found._tables.values()), found._inputs, page)
+    said = tables.saying.words(list(found._tables.values()), found._inputs, page)
     assert said == f"{found!r}: {page}"
     again = stillme.analyse(notebook["run"].scores.to_pandas())
     assert_frame_equal(again["outcomes_by_race"], found["outcomes_by_race"].drop("refused"))

@@ -21,7 +21,7 @@ from stillme.core import images
 from stillme.sources import heads
 from stillme.sources.selection.choices import Action, Verb
 from stillme.sources.selection.store import Store
-from stillme.study.rehearsal import rehearse as rehearsal
+from stillme.study.rehearsal import rehearse
 from stillme.study.rehearsal.bots import MANNERS
 from stillme.study.rehearsal.rehearse import Crowd, Stage
 from tests import pages
@@ -134,7 +134,7 @@ def holds_none(folder: Path, secrets: list[str]) -> None:
 def test_raters_are_run_on_prolific(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server of the page is on this machine, and the people are bots that a stand-in for Prolific sends."""
     monkeypatch.chdir(tmp_path)
-    stage = rehearsal.stage(tmp_path / "study", tmp_path / "stage")
+    stage = rehearse.stage(tmp_path / "study", tmp_path / "stage")
     with ExitStack() as stack:
         people = People(stage, stack)
         walk = Walk(
@@ -146,7 +146,7 @@ def test_raters_are_run_on_prolific(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 "study prolific status": people.pilot,
                 "study prolific approve study --dry-run": people.others,
             },
-            environ={"STILLME_PASSWORD": "only-for-a-test-1", "PROLIFIC_TOKEN": rehearsal.TOKEN},
+            environ={"STILLME_PASSWORD": "only-for-a-test-1", "PROLIFIC_TOKEN": rehearse.TOKEN},
         )
         walk.go()
     assert "3" in walk.said["study prolific approve study"]

@@ -12,13 +12,13 @@ import pytest
 
 from stillme import pipeline
 from stillme.cli import main as cli
-from stillme.cli import render as showing
+from stillme.cli import render
 from stillme.core.errors import IncompleteError, InputError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan import config
 from stillme.plan.config import Config
-from stillme.steps import forecast as outlook
+from stillme.steps import forecast
 from tests.conftest import dump_audit
 
 Load = Callable[..., Config]
@@ -76,7 +76,7 @@ def test_one_file_runs_all_of_them(finished: Config) -> None:
 def test_check_tells_each_with_its_trials_calls_and_cost(load_audit: Load) -> None:
     priced = [{"id": "a", "kind": "planted", "settings": {"price_usd": 0.01}}]
     loaded = load_audit(**SMALL, judges=priced)
-    plan = outlook.look_ahead(loaded)
+    plan = forecast.look_ahead(loaded)
     told = {one.experiment: one for one in plan.experiments}
     assert [(name, one.trials, one.verdicts_missing) for name, one in told.items()] == [
         ("diagnose", 16, 16),
@@ -86,17 +86,17 @@ def test_check_tells_each_with_its_trials_calls_and_cost(load_audit: Load) -> No
     features = told["mitigate"].portraits_missing
     assert told["mitigate"].cost.expected == pytest.approx(0.01 * (CASES * ARMS + features)) and features
     assert plan.cost.expected == pytest.approx(sum(one.cost.expected for one in told.values()))
-    flat = " ".join(showing.outlook(loaded, plan).split())
+    flat = " ".join(render.outlook(loaded, plan).split())
     assert f"mitigate {CASES * ARMS} {CASES * ARMS} {CASES * ARMS}" in flat
     assert "features are read by the primary judge, a, which then judges what came of them" in flat
-    assert max(map(len, showing.outlook(loaded, plan).splitlines()[:-1])) <= 100
+    assert max(map(len, render.outlook(loaded, plan).splitlines()[:-1])) <= 100
 
 
 def test_check_says_that_drifted_cases_are_still_to_be_drawn(load_audit: Load) -> None:
     loaded = load_audit(**SMALL, preset="paper")
-    (one,) = (one for one in outlook.look_ahead(loaded).experiments if one.experiment == "mitigate")
+    (one,) = (one for one in forecast.look_ahead(loaded).experiments if one.experiment == "mitigate")
     assert one.most and "regression to the mean" in " ".join(one.notes)
-    text = showing.outlook(loaded, outlook.look_ahead(loaded))
+    text = render.outlook(loaded, forecast.look_ahead(loaded))
     assert f"at most {CASES * ARMS}" in text
 
 

@@ -20,8 +20,7 @@ from stillme import pipeline
 from stillme.analysis.frames import Tidy, tidy
 from stillme.analysis.tables import inputs, saying, whole, writing
 from stillme.analysis.tables.tables import Tabled
-from stillme.cli import init as starting
-from stillme.cli import render as showing
+from stillme.cli import init, render
 from stillme.core import images
 from stillme.core.errors import InputError, SurroundingsError
 from stillme.core.yaml import unknown
@@ -80,7 +79,7 @@ class Audit:
     @classmethod
     def demo(cls, folder: StrPath = "demo", *, small: bool = False) -> Audit:
         """The audit of `stillme demo`: rendered heads, planted editors. Writes its audit.yaml once."""
-        return cls(starting.demo(Path(folder), small))
+        return cls(init.demo(Path(folder), small))
 
     @property
     def path(self) -> Path:
@@ -125,7 +124,7 @@ class Plan:
     outlook: Outlook
 
     def __repr__(self) -> str:
-        return showing.outlook(self.config, self.outlook)
+        return render.outlook(self.config, self.outlook)
 
 
 # A run

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from stillme.analysis import draw as drawing
+from stillme.analysis import draw
 from stillme.core.errors import IncompleteError, InputError
 from stillme.core.records import MITIGATE, Portrait
 from stillme.engine.local import INTERRUPTED, Stop
@@ -44,7 +44,7 @@ def run(config: Config, progress: Progress, only: Sequence[str] = ()) -> Path:
             extracting.extract(held, config, portraits, progress, stop, purse, only)
             design = plan(held, config, portraits)
             work(held, design.only(only), progress, stop, purse)
-            if stop or not drawing.draw(held, design, progress):  # what was observed may say what comes next
+            if stop or not draw.draw(held, design, progress):  # what was observed may say what comes next
                 break
         if stop.reason == INTERRUPTED:
             raise KeyboardInterrupt
@@ -118,7 +118,7 @@ def _raise_if_incomplete(held: Run, whole: Design, only: Sequence[str], stop: St
     measurements = measuring.count(measuring.missing(held, design)[0])
     mitigates = whole.config.audit.experiments.mitigate is not None and (not only or MITIGATE in only)
     unread = len(extracting.missing(held, whole.config, whole.portraits)) if mitigates else 0
-    waits = drawing.waits(held, whole) if mitigates else ""
+    waits = draw.waits(held, whole) if mitigates else ""
     if edits or verdicts or measurements or unread or waits:
         failed = "" if not (edits or verdicts or measurements or unread) else _why(purse)
         why = stop.reason or purse.reason or failed or waits
@@ -154,7 +154,7 @@ def status(path: Path) -> dict[str, Any]:
             "controls": sum(trial.is_control for trial in design.trials),
             "experiments": _experiments(seen, design),
             "features": extracting.standing(seen, design.config, design.portraits),
-            "waits": drawing.waits(seen, design),
+            "waits": draw.waits(seen, design),
             "edits": dict(sorted(editing.standing(seen, design).items())),
             "edits_missing": len(editing.missing(seen, design)),
             "measurements": {name: dict(sorted(counts.items())) for name, counts in measured.items()},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stillme import editors, judges, pipeline
-from stillme.analysis import draw as drawing
+from stillme.analysis import draw
 from stillme.core import images
 from stillme.core.errors import IncompleteError
 from stillme.core.records import DIAGNOSE, MITIGATE, EditReply, EditRequest, JudgeReply, JudgeRequest, Status
@@ -88,7 +88,7 @@ def trials(config: Config, experiment: str = MITIGATE) -> int:
 
 def waits(config: Config) -> str:
     with Run.look(config.run) as held:
-        return drawing.waits(held, designs.recall(held))
+        return draw.waits(held, designs.recall(held))
 
 
 def test_the_cases_are_those_in_which_drift_was_seen(load_audit: Load, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,10 +110,10 @@ def test_no_more_are_drawn_than_asked_for_and_the_sample_stays(load_audit: Load)
 
 def test_a_sample_depends_on_its_seed_and_on_no_order() -> None:
     cells = [Cell(f"p{number}", "prompt", "editor") for number in range(40)]
-    sample = drawing.sample(cells, 10, seed=1)
+    sample = draw.sample(cells, 10, seed=1)
     assert len(sample) == 10 and sample == sorted(sample, key=cells.index)
-    assert set(drawing.sample(cells[::-1], 10, seed=1)) == set(sample) != set(drawing.sample(cells, 10, seed=2))
-    assert set(sample) < set(drawing.sample(cells, 20, seed=1))
+    assert set(draw.sample(cells[::-1], 10, seed=1)) == set(sample) != set(draw.sample(cells, 10, seed=2))
+    assert set(sample) < set(draw.sample(cells, 20, seed=1))
 
 
 def test_a_change_that_the_prompt_asks_for_is_no_drift(load_audit: Load) -> None:
@@ -125,7 +125,7 @@ def test_a_change_that_the_prompt_asks_for_is_no_drift(load_audit: Load) -> None
         rules = config.protocol.mitigation
         assert rules is not None
         older = replace(config.protocol, mitigation=rules.model_copy(update={"drifted": ("seems_older",)}))
-        found = drawing.drifted(held, replace(design, config=replace(design.config, protocol=older)))
+        found = draw.drifted(held, replace(design, config=replace(design.config, protocol=older)))
     assert {cell.prompt for cell in found} == {"O-01", "V-02"}
 
 

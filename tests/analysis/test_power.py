@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.cli import init as starting
+from stillme.cli import init
 from tests.command import stillme
 
 FEW = ("--sets", 40, "--icc", 0.06)
@@ -39,7 +39,7 @@ def test_json_compares_designs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_size_of_an_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    starting.init(file := tmp_path / "audit.yaml", None)
+    init.init(file := tmp_path / "audit.yaml", None)
     text = (
         file.read_text(encoding="utf-8")
         .replace("prompts: all", "prompts: [O-01, O-03]")

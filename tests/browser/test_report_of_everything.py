@@ -9,7 +9,7 @@ import pytest
 
 from stillme import pipeline
 from stillme.engine.progress import Progress
-from stillme.study import ratings as rated
+from stillme.study import ratings
 from stillme.study.builder.key import Key
 from stillme.study.db.deal import Screen
 from tests.browser.conftest import Open
@@ -49,7 +49,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for task in made.bundle.tasks:
         for name in ("anna", "bob", "cleo"):
             raters.whole(f"{name}-{task.id}", mostly_nothing, task.id)
-    rated.take(run, raters.exported(), made.key)
+    ratings.take(run, raters.exported(), made.key)
     raters.close()
     return pipeline.report_again(run, Progress(), only=["html"])
 

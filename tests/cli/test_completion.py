@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from stillme.cli import completion as completing
-from stillme.cli import init as starting
+from stillme.cli import completion, init
 from stillme.ledger.run import LEDGER
 from stillme.plan.config import Experiments
 from stillme.protocol import Protocol
-from stillme.report import folder as reporting
+from stillme.report import folder
 
 BIN = Path(sys.executable).parent
 ASKING = """
@@ -72,10 +71,10 @@ def test_zsh_and_fish_are_told_the_same(shell: str, more: dict[str, str]) -> Non
 
 
 def test_runs_are_folders_with_a_ledger(runs: Path) -> None:
-    assert completing.runs("") == ["demo/small", "runs/audit"]
-    assert completing.runs("runs/") == completing.runs("runs/a") == ["runs/audit"]
-    assert completing.runs(f"{runs}/de") == [f"{runs}/demo/small"]
-    assert completing.runs("runs/x") == completing.runs("nowhere/x") == []
+    assert completion.runs("") == ["demo/small", "runs/audit"]
+    assert completion.runs("runs/") == completion.runs("runs/a") == ["runs/audit"]
+    assert completion.runs(f"{runs}/de") == [f"{runs}/demo/small"]
+    assert completion.runs("runs/x") == completion.runs("nowhere/x") == []
 
 
 def test_a_folder_that_cannot_be_read_is_passed_over(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,14 +82,14 @@ def test_a_folder_that_cannot_be_read_is_passed_over(runs: Path, monkeypatch: py
         raise PermissionError(13, "no", str(path))
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    assert completing.runs("runs/") == []
+    assert completion.runs("runs/") == []
 
 
 def test_words_are_those_of_the_parts_that_take_them(protocol: Protocol) -> None:
-    assert completing.PARTS == reporting.PARTS and completing.LEDGER == LEDGER
-    assert set(completing.EXPERIMENTS) == set(Experiments.model_fields)
-    assert completing.starts("") == list(starting.STARTS)
-    assert completing.presets("") == list(protocol.presets)
+    assert completion.PARTS == folder.PARTS and completion.LEDGER == LEDGER
+    assert set(completion.EXPERIMENTS) == set(Experiments.model_fields)
+    assert completion.starts("") == list(init.STARTS)
+    assert completion.presets("") == list(protocol.presets)
     assert protocol.study_presets is not None
-    assert completing.studies("") == [one.id for one in protocol.study_presets.presets]
-    assert completing.among("show", "blur")("b") == ["blur"]
+    assert completion.studies("") == [one.id for one in protocol.study_presets.presets]
+    assert completion.among("show", "blur")("b") == ["blur"]

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from stillme.cli import doctor
-from stillme.cli import init as starting
+from stillme.cli import doctor, init
 from stillme.cli.doctor import audits, extras, keys
 from stillme.cli.doctor.journeys import JOURNEYS, PARTS
 from stillme.cli.glossary import saying, terms
@@ -219,7 +218,7 @@ def test_what_is_not_installed_at_all_is_said(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_audit_on_a_bare_machine_names_extras_with_commands(bare: Path, tmp_path: Path) -> None:
-    starting.init(tmp_path / "audit.yaml", None, "hosted")
+    init.init(tmp_path / "audit.yaml", None, "hosted")
     done = on(bare, "doctor", str(tmp_path / "audit.yaml"), GEMINI_API_KEY=SECRET)
     assert done.returncode == 3, done.stderr
     told = " ".join(done.stdout.split(f"{tmp_path / 'audit.yaml'}: audit")[1].split())
@@ -236,7 +235,7 @@ def test_an_audit_lacks_its_keys_and_then_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "audit.yaml"
-    starting.init(file, None, "hosted")
+    init.init(file, None, "hosted")
     code, out, _ = call(capsys, "doctor", file)
     assert code == 3
     assert "The editor 'gpt' and the judge 'gpt-judge' need a key in OPENAI_API_KEY, which is not set" in out
@@ -264,7 +263,7 @@ def test_a_model_needs_packages_a_card_and_its_weights(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "audit.yaml"
-    starting.init(file, None, "diffusers")
+    init.init(file, None, "diffusers")
     monkeypatch.setenv("PATH", "/nowhere")
     told = looked(capsys, file)["audit"]
     lacks = " ".join(lack["what"] for lack in told["lacks"])
@@ -282,7 +281,7 @@ def test_a_model_needs_packages_a_card_and_its_weights(
 
 def test_weights_that_must_be_here_and_are_not(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "audit.yaml"
-    starting.init(file, None, "diffusers")
+    init.init(file, None, "diffusers")
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("device: cuda ", "local_files_only: true\n      device: cpu "), encoding="utf-8")
     told = looked(capsys, file)["audit"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stillme.assurance import gate as gating
+from stillme.assurance import gate
 from stillme.assurance.gate.verdicts import Effect, Verdict
-from stillme.cli import glossary as explaining
+from stillme.cli import glossary
 from stillme.cli.glossary.names import names, shelves
 from stillme.core import errors
 from stillme.core.records import CALIBRATE, CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Role, Status
@@ -25,29 +25,27 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def every(protocol: Protocol) -> list[explaining.Term]:
-    return explaining.vocabulary(protocol)
+def every(protocol: Protocol) -> list[glossary.Term]:
+    return glossary.vocabulary(protocol)
 
 
-def kinds(word: str, every: list[explaining.Term]) -> set[str]:
-    return {term.kind for term in explaining.find(word, every)}
+def kinds(word: str, every: list[glossary.Term]) -> set[str]:
+    return {term.kind for term in glossary.find(word, every)}
 
 
-def test_whatever_the_protocol_names_is_explained_from_it(
-    protocol: Protocol, every: list[explaining.Term]
-) -> None:
+def test_whatever_the_protocol_names_is_explained_from_it(protocol: Protocol, every: list[glossary.Term]) -> None:
     for name, outcome in protocol.rubrics.outcomes.items():
         assert "Outcomes" in kinds(name, every) & kinds(outcome.label, every)
     for name in protocol.axes:
         assert "Axes that judges score" in kinds(name, every)
     for prompt in protocol.prompts.prompts:
-        (term,) = (t for t in explaining.find(prompt.id, every) if t.kind == "Prompts")
+        (term,) = (t for t in glossary.find(prompt.id, every) if t.kind == "Prompts")
         assert prompt.text in " ".join(term.says)
     for dimension in protocol.groups.dimensions:
         for group in (dimension, *protocol.groups.ids(dimension)):
             assert "Perceived groups" in kinds(group, every)
     for name in (*protocol.presets, *(arm.id for arm in protocol.manifest.arms)):
-        explaining.find(name, every)
+        glossary.find(name, every)
 
 
 @pytest.mark.parametrize(
@@ -62,24 +60,24 @@ def test_whatever_the_protocol_names_is_explained_from_it(
     ],
 )
 def test_every_word_of_a_closed_list_is_explained(
-    words: tuple[str, ...], kind: str, every: list[explaining.Term]
+    words: tuple[str, ...], kind: str, every: list[glossary.Term]
 ) -> None:
     for word in words:
         assert shelves()[kind].title in kinds(str(word), every), word
 
 
-def test_every_column_and_figure_is_explained(every: list[explaining.Term]) -> None:
+def test_every_column_and_figure_is_explained(every: list[glossary.Term]) -> None:
     for name in (*COLUMNS, *(f for figures in FIGURES.values() for f in (*figures,)), *FIGURES, *OF_PORTRAITS):
-        explaining.find(name, every)
+        glossary.find(name, every)
 
 
-def test_every_exit_code_is_explained(every: list[explaining.Term]) -> None:
+def test_every_exit_code_is_explained(every: list[glossary.Term]) -> None:
     codes = {getattr(errors, name).exit_code for name in dir(errors) if name.endswith("Error")}
-    for code in {0, 130, gating.CLOSED, *codes}:
+    for code in {0, 130, gate.CLOSED, *codes}:
         assert kinds(f"exit code {code}", every) == kinds(str(code), every) == {"Exit codes"}
 
 
-def test_statistics_of_the_tables_and_of_the_report(every: list[explaining.Term]) -> None:
+def test_statistics_of_the_tables_and_of_the_report(every: list[glossary.Term]) -> None:
     for word in (
         "disparity",
         "contrast",
@@ -90,29 +88,29 @@ def test_statistics_of_the_tables_and_of_the_report(every: list[explaining.Term]
         "Holm",
         "Wilson cluster",
     ):
-        assert explaining.find(word, every)[0].says
-    assert "is no evidence by itself" in explaining.find("max-min", every)[0].says[0]
+        assert glossary.find(word, every)[0].says
+    assert "is no evidence by itself" in glossary.find("max-min", every)[0].says[0]
 
 
-def test_words_that_commands_and_files_are_named_by(every: list[explaining.Term]) -> None:
+def test_words_that_commands_and_files_are_named_by(every: list[glossary.Term]) -> None:
     for word in ("preset", "rubric", "rounding", "measure", "budget", "study", "ITA", "Monk"):
-        assert explaining.find(word, every)[0].says
+        assert glossary.find(word, every)[0].says
     assert "Words of a gate" in kinds("gate", every)
 
 
-def test_what_leans_on_the_line_before_it_names_that_line(every: list[explaining.Term]) -> None:
-    assert "See lightness_before." in explaining.find("lightness_after", every)[0].says[0]
+def test_what_leans_on_the_line_before_it_names_that_line(every: list[glossary.Term]) -> None:
+    assert "See lightness_before." in glossary.find("lightness_after", every)[0].says[0]
 
 
-def test_every_page_that_is_named_exists(every: list[explaining.Term]) -> None:
+def test_every_page_that_is_named_exists(every: list[glossary.Term]) -> None:
     assert all(term.page for term in every)
     assert [page for page in {term.page for term in every} if not (ROOT / page).is_file()] == []
 
 
 def test_no_term_is_described_twice_in_our_own_file() -> None:
-    elsewhere = {explaining.folded(name) for name in COLUMNS}
+    elsewhere = {glossary.folded(name) for name in COLUMNS}
     ours = [(kind, name) for kind, shelf in shelves().items() for name in shelf.terms if kind == "words"]
-    assert [name for _, name in ours if explaining.folded(name) in elsewhere - {"trial"}] == []
+    assert [name for _, name in ours if glossary.folded(name) in elsewhere - {"trial"}] == []
 
 
 @pytest.mark.parametrize(
@@ -140,14 +138,14 @@ def test_an_unknown_term_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_without_a_term_all_are_listed_by_kind_in_100_columns(
-    capsys: pytest.CaptureFixture[str], every: list[explaining.Term]
+    capsys: pytest.CaptureFixture[str], every: list[glossary.Term]
 ) -> None:
     code, out, _ = call(capsys, "explain")
     assert code == 0 and max(map(len, out.splitlines())) <= 100
     assert [line for line in out.splitlines() if re.match(r"\S", line)][:-1] == list(
         dict.fromkeys(term.kind for term in every)
     )
-    whole = explaining.words(every)
+    whole = glossary.words(every)
     assert max(map(len, whole.splitlines())) <= 100
 
 
@@ -170,6 +168,6 @@ def test_json_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["name"] == "TOST" and found["page"] == "docs/reliability.md"
 
 
-def test_what_a_shell_offers_can_be_explained(protocol: Protocol, every: list[explaining.Term]) -> None:
+def test_what_a_shell_offers_can_be_explained(protocol: Protocol, every: list[glossary.Term]) -> None:
     for name in names(protocol):
-        explaining.find(name, every)
+        glossary.find(name, every)

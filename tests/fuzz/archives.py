@@ -16,7 +16,7 @@ from stillme.core.errors import FaultsError, InputError, StillmeError
 from stillme.ledger.run import LEDGER
 from stillme.sources.files import Flaw, open_files
 from stillme.study import bundle as bundles
-from stillme.study import ratings as rated
+from stillme.study import ratings
 from stillme.study.builder import key as keys
 from stillme.study.builder.key import Key
 from tests.fuzz.damage import Input, as_json, bytes_of, json_of, lines_of, tree
@@ -128,9 +128,11 @@ def _key(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     return json_of(KEY.model_dump(mode="json")), feed
 
 
-RATINGS = ",".join(rated.RATINGS) + f"\n{'a' * 64},r1,complete,t1,i1,o1,skin,scored,2,2,left,1,1,4000,12.5,true\n"
+RATINGS = (
+    ",".join(ratings.RATINGS) + f"\n{'a' * 64},r1,complete,t1,i1,o1,skin,scored,2,2,left,1,1,4000,12.5,true\n"
+)
 RATINGS += f"{'a' * 64},r1,complete,t1,i1,,best,chosen,o1,left,left,1,1,4000,12.5,true\n"
-CHECKS = ",".join(rated.CHECKS) + "\nr1,c1,true,i1\n"
+CHECKS = ",".join(ratings.CHECKS) + "\nr1,c1,true,i1\n"
 
 
 def _ratings(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
@@ -151,14 +153,14 @@ def _ratings(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         path.write_bytes(content[1:])
         (folder / "checks.csv").write_bytes(content[1:])
         with sentence(InputError, naming=folder.name):
-            for sheet in (rated._table(folder, "ratings", rated.RATINGS, {}),):
-                if faults := list(rated._misfits(sheet, KEY)):
+            for sheet in (ratings._table(folder, "ratings", ratings.RATINGS, {}),):
+                if faults := list(ratings._misfits(sheet, KEY)):
                     raise FaultsError(faults)
-                rows = [rated._rating(rated._name(row), row, KEY) for row in sheet.rows]
+                rows = [ratings._rating(ratings._name(row), row, KEY) for row in sheet.rows]
                 whole = [value for row in rows for value in row.values if type(value) is int]
                 assert all(-(2**63) <= value < 2**63 for value in whole)
         with sentence(InputError, naming=folder.name):
-            list(rated._odd_checks(rated._table(folder, "checks", rated.CHECKS, {})))
+            list(ratings._odd_checks(ratings._table(folder, "checks", ratings.CHECKS, {})))
 
     return made, feed
 
@@ -171,7 +173,7 @@ def _export(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     def feed(content: bytes) -> None:
         (folder / "export.json").write_bytes(content)
         with sentence(InputError, naming=folder.name):
-            rated._told(folder, KEY)
+            ratings._told(folder, KEY)
 
     return json_of(good), feed
 

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from stillme.analysis.tables import files, reading
-from stillme.assurance import lint as linting
+from stillme.assurance import lint
 from stillme.core.errors import FaultsError, InputError, StillmeError
 from stillme.protocol import builtin
 from stillme.sources import Remark, fairface_parquet, portraits
@@ -114,7 +114,7 @@ def _lint(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     def feed(content: bytes) -> None:
         path = _placed(folder, content)
         with sentence(StillmeError, naming=path.name):
-            linting.words(linting.lint([path]))
+            lint.words(lint.lint([path]))
 
     return _either(PUBLISHED, WIDE), feed
 

@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 from PIL import Image
 
 from stillme.analysis.tables import files, reading, writing
-from stillme.assurance import lint as linting
+from stillme.assurance import lint
 from stillme.assurance.evidence import archive
 from stillme.core import images, parquet
 from stillme.core.errors import FaultsError, InputError, SurroundingsError
@@ -38,7 +38,7 @@ from stillme.sources import Reason, Remark
 from stillme.sources.files import open_files
 from stillme.sources.tables import open_table
 from stillme.study import bundle as bundles
-from stillme.study import ratings as rated
+from stillme.study import ratings
 from stillme.study.builder import key as keys
 from stillme.study.prolific import hooks
 from stillme.study.prolific.client import single
@@ -190,7 +190,7 @@ def test_columns_named_as_our_own_do_not_matter(tmp_path: Path) -> None:
     assert found.scores["as given"].height == 1
 
 
-@pytest.mark.parametrize("read", [files.read, lambda path: linting.lint([path])])
+@pytest.mark.parametrize("read", [files.read, lambda path: lint.lint([path])])
 def test_a_size_that_cannot_be_true_is_a_sentence(tmp_path: Path, read: Any) -> None:
     """polars would ask for two exabytes and end the process; the same bytes, told to be a page of −1 values."""
     (tmp_path / "t.parquet").write_bytes((FOUND / "endless.parquet").read_bytes())
@@ -212,8 +212,8 @@ def test_a_panic_of_polars_is_an_error_too(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_counts_that_no_ledger_holds_are_faults(tmp_path: Path) -> None:
     (tmp_path / "ratings.csv").write_text(RATINGS.replace(",4000,", f",{2**63},"), encoding="utf-8")
-    sheet = rated._table(tmp_path, "ratings", rated.RATINGS, {})
-    assert [fault.field for fault in rated._misfits(sheet, KEY)] == ["ms", "ms"]
+    sheet = ratings._table(tmp_path, "ratings", ratings.RATINGS, {})
+    assert [fault.field for fault in ratings._misfits(sheet, KEY)] == ["ms", "ms"]
 
 
 def test_answers_that_are_lists_are_refused(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_answers_that_are_lists_are_refused(tmp_path: Path) -> None:
     )
     frame.write_parquet(tmp_path / "ratings.parquet")
     with pytest.raises(InputError, match="holds no words or numbers"):
-        rated._table(tmp_path, "ratings", rated.RATINGS, {})
+        ratings._table(tmp_path, "ratings", ratings.RATINGS, {})
 
 
 def test_text_that_is_none_loses_its_rows_and_not_the_table(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_json_nested_too_deeply_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a key file"):
         keys.read(tmp_path / "study.key.json")
     with pytest.raises(InputError, match="is not an export"):
-        rated._told(tmp_path, KEY)
+        ratings._told(tmp_path, KEY)
     assert hooks._about(DEEP) == ""
 
 

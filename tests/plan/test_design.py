@@ -15,9 +15,8 @@ from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
 from stillme.pipeline import gather
-from stillme.plan import config
+from stillme.plan import config, trials
 from stillme.plan import design as designs
-from stillme.plan import trials as plan
 from stillme.plan.config import Config
 from stillme.plan.design import Design
 from stillme.sources import heads
@@ -117,4 +116,4 @@ def test_an_audit_of_an_older_version_is_read_back(controlled: Config) -> None:
     del kept["measuring"], kept["experiments"]["controls"]
     read = config.Audit.model_validate({**kept, "measures": [], "judges": []})
     assert read.measuring.share == 1.0 and not config.wanted_controls(read, controlled.protocol)
-    assert plan.trials(replace(controlled, audit=read), [], {}) == []
+    assert trials.trials(replace(controlled, audit=read), [], {}) == []

@@ -16,7 +16,7 @@ from stillme.ledger import Run
 from stillme.plan import design as designs
 from stillme.plan.config import Config
 from stillme.report import publish
-from stillme.steps import forecast as outlook
+from stillme.steps import forecast
 from tests.report.test_build import Text
 
 Load = Callable[..., Config]
@@ -39,7 +39,7 @@ def test_a_run_with_hosted_judges_is_told_whole(
         ]
         config = load_audit(judges=rows, judging={"repeats": 0.5})
         report = pipeline.run(config, Progress())
-    judges = {one.judge: one for one in outlook.look_ahead(config).judges}
+    judges = {one.judge: one for one in forecast.look_ahead(config).judges}
     assert all(one.missing == one.repeats_missing == 0 < one.repeats_done for one in judges.values())
     with Run.look(config.run) as seen:
         findings, context, _ = publish.findings_and_context(seen, designs.recall(seen))

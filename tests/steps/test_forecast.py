@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from stillme import pipeline
-from stillme.cli import render as showing
+from stillme.cli import render
 from stillme.core import gpus
 from stillme.core.gpus import Gpu
 from stillme.engine.backends import Lane, Price
 from stillme.engine.progress import Progress
 from stillme.plan.config import Config
-from stillme.steps import forecast as outlook
+from stillme.steps import forecast
 from stillme.steps.budget import limited
 from stillme.steps.forecast import ENOUGH, Ahead, Call, Cost, JudgeAhead, look_ahead
 
@@ -32,7 +32,7 @@ def with_editors(config: Config, **changes: dict[str, object]) -> Config:
     return replace(config, editors={n: replace(one, **changes.get(n, {})) for n, one in config.editors.items()})  # type: ignore[arg-type]
 
 
-def of(plan: outlook.Outlook, editor: str) -> Ahead:
+def of(plan: forecast.Outlook, editor: str) -> Ahead:
     return next(one for one in plan.ahead if one.editor == editor)
 
 
@@ -58,7 +58,7 @@ def test_every_editor_has_its_counts_its_time_and_its_cost(load_audit: Load) -> 
 def test_a_plan_fits_100_columns_and_says_everything(load_audit: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "here", lambda: (Gpu("NVIDIA A10", 24.0),))
     config = limited(hosted(load_audit), 1.0)
-    text = showing.outlook(config, look_ahead(config))
+    text = render.outlook(config, look_ahead(config))
     assert max(map(len, text.splitlines()[:-1])) <= 100
     flat = " ".join(text.split())
     for said in (
@@ -88,14 +88,14 @@ def test_memory_is_set_beside_what_is_there(
 ) -> None:
     monkeypatch.setattr(gpus, "here", lambda: cards)
     config = hosted(load_audit)
-    assert said in " ".join(showing.outlook(config, look_ahead(config)).split())
+    assert said in " ".join(render.outlook(config, look_ahead(config)).split())
 
 
 def test_an_unknown_price_is_not_called_free(load_audit: Load) -> None:
     config = with_editors(load_audit(), even={"lane": Lane.REMOTE})
     plan = look_ahead(config)
     assert not of(plan, "even").cost.known and not plan.cost.known
-    text = showing.outlook(config, plan)
+    text = render.outlook(config, plan)
     assert "no price known" in text and "0.00 USD and what has no known price" in text
 
 
@@ -106,15 +106,15 @@ def test_after_a_few_calls_the_runs_own_pace_counts(load_audit: Load) -> None:
     plan = look_ahead(with_editors(config, even={"seconds": 1e6}, erases={"seconds": 1e6}))
     even = of(plan, "even")
     assert even.measured and even.done >= ENOUGH and even.seconds_a_call < 100
-    assert "are those of this run's own calls" in showing.outlook(config, plan)
+    assert "are those of this run's own calls" in render.outlook(config, plan)
 
 
 def test_calls_that_overlapped_count_as_such_and_pauses_do_not() -> None:
     busy = [Call(second / 4, 1.0) for second in range(400)]
     later = [Call(10_000 + call.start, call.seconds) for call in busy]
-    assert outlook.overlap(busy) == pytest.approx(4, rel=0.02)
-    assert outlook.overlap([*busy, *later]) == pytest.approx(4, rel=0.02)
-    assert outlook.overlap([Call(0, 5), Call(100, 5)]) == 1
+    assert forecast.overlap(busy) == pytest.approx(4, rel=0.02)
+    assert forecast.overlap([*busy, *later]) == pytest.approx(4, rel=0.02)
+    assert forecast.overlap([Call(0, 5), Call(100, 5)]) == 1
 
 
 def test_scripts_get_everything(load_audit: Load) -> None:
@@ -153,7 +153,7 @@ def judged(load: Load, **changes: object) -> Config:
     return replace(config, judges=changed)
 
 
-def judge(plan: outlook.Outlook, name: str) -> JudgeAhead:
+def judge(plan: forecast.Outlook, name: str) -> JudgeAhead:
     return next(one for one in plan.judges if one.judge == name)
 
 
@@ -170,7 +170,7 @@ def test_every_judge_has_its_looks_its_time_and_its_cost(load_audit: Load) -> No
 
 def test_a_plan_tells_of_judges_what_a_newcomer_needs(load_audit: Load) -> None:
     config = judged(load_audit)
-    text = showing.outlook(config, look_ahead(config))
+    text = render.outlook(config, look_ahead(config))
     assert max(map(len, text.splitlines()[:-1])) <= 100
     flat = " ".join(text.split())
     for said in (
@@ -189,7 +189,7 @@ def test_a_plan_tells_of_judges_what_a_newcomer_needs(load_audit: Load) -> None:
 
 def test_judges_on_this_machine_have_no_columns_of_services(load_audit: Load) -> None:
     config = load_audit()
-    text = showing.outlook(config, look_ahead(config))
+    text = render.outlook(config, look_ahead(config))
     assert "judge done missing time cost in USD a 0 24" in " ".join(text.split()) and "second look" not in text
 
 

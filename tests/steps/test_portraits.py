@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from stillme import pipeline
-from stillme.analysis import power as powering
+from stillme.analysis import power
 from stillme.assurance.compare.driving import Party
 from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan.config import Config
-from stillme.steps import forecast as outlook
-from stillme.steps import portraits as gather
+from stillme.steps import forecast, portraits
 from tests.command import stillme
 from tests.conftest import Write
 
@@ -33,8 +32,8 @@ SHARED = [heads("young", race=["white", "black"], age=["20s"]), heads("women", r
 @pytest.mark.parametrize(
     "read",
     [
-        outlook.look_ahead,
-        powering._own,
+        forecast.look_ahead,
+        power._own,
         lambda config: Party("A", config).portraits,
         lambda config: pipeline.run(config, Progress()),
     ],
@@ -64,5 +63,5 @@ def test_sources_that_share_nobody_are_put_together(load_audit: Load) -> None:
     apart = [heads("young", race=["white"], age=["20s"]), heads("old", race=["white"], age=["60s"])]
     config = load_audit(sources=apart)
     with Run.hold(config.run, config.protocol) as held:
-        stored = gather.gather(held, config, Progress())
-    assert [one.key for one in stored] == [one.key for one in gather.listed(config)] and len(stored) == 4
+        stored = portraits.gather(held, config, Progress())
+    assert [one.key for one in stored] == [one.key for one in portraits.listed(config)] and len(stored) == 4

@@ -96,9 +96,9 @@ def _written(path: str) -> str:
 
 
 def _policy(path: Path, protocol: Path | None) -> Path:
-    from stillme.assurance import gate as gating  # heavy, and rarely wanted
+    from stillme.assurance import gate  # heavy, and rarely wanted
 
-    return gating.start(path, protocol=protocol)
+    return gate.start(path, protocol=protocol)
 
 
 def demo(folder: Path, small: bool) -> Path:

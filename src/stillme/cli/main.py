@@ -17,9 +17,7 @@ from typing import Annotated
 import typer
 
 from stillme import __version__
-from stillme.cli import completion as completing
-from stillme.cli import sources as choosing
-from stillme.cli import study as studying
+from stillme.cli import completion, sources, study
 from stillme.core.errors import StillmeError
 
 EPILOG = (
@@ -65,7 +63,7 @@ AuditFile = Annotated[
 RunFolder = Annotated[
     Path,
     typer.Argument(
-        metavar="RUN", help="The folder of a run, as `run:` in its audit names it.", autocompletion=completing.runs
+        metavar="RUN", help="The folder of a run, as `run:` in its audit names it.", autocompletion=completion.runs
     ),
 ]
 MaxCost = Annotated[
@@ -128,7 +126,7 @@ def init(
             metavar="WHAT",
             help="demo (simulated, offline), diffusers (a model on your GPU), hosted (an API), raters (a human "
             "study), release (with a gate's policy).",
-            autocompletion=completing.starts,
+            autocompletion=completion.starts,
         ),
     ] = "demo",
     protocol: Annotated[
@@ -179,7 +177,7 @@ def doctor(
 def explain(
     term: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TERM", help="A word or several.", autocompletion=completing.terms),
+        typer.Argument(metavar="TERM", help="A word or several.", autocompletion=completion.terms),
     ] = None,
     protocol: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="A protocol of your own; else the built-in one.")
@@ -187,15 +185,15 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say what a term means: an outcome, a status, a column of a table, a statistic, an exit code."""
-    from stillme.cli import glossary as explaining
+    from stillme.cli import glossary
     from stillme.protocol import builtin, load
 
-    every = explaining.vocabulary(load(protocol) if protocol else builtin())
-    found = explaining.find(" ".join(term), every) if term else every
+    every = glossary.vocabulary(load(protocol) if protocol else builtin())
+    found = glossary.find(" ".join(term), every) if term else every
     if as_json:
-        print(json.dumps(explaining.plain(found)))
+        print(json.dumps(glossary.plain(found)))
     else:
-        print(explaining.words(found) if term else explaining.listed(every))
+        print(glossary.words(found) if term else glossary.listed(every))
 
 
 @app.command(rich_help_panel=AUDIT)
@@ -205,10 +203,10 @@ def check(file: AuditFile = DEFAULT, as_json: AsJson = False) -> None:
 
     from stillme.cli import render as showing
     from stillme.plan import config
-    from stillme.steps import forecast as outlook
+    from stillme.steps import forecast
 
     loaded = config.load(file)
-    plan = outlook.look_ahead(loaded)
+    plan = forecast.look_ahead(loaded)
     print(json.dumps(asdict(plan)) if as_json else showing.outlook(loaded, plan))
 
 
@@ -223,7 +221,7 @@ def run(
         typer.Option(
             metavar="local|ray",
             help="Where models run: here, or on a cluster; else the file's.",
-            autocompletion=completing.among(*completing.ENGINES),
+            autocompletion=completion.among(*completion.ENGINES),
         ),
     ] = None,
     address: Annotated[
@@ -236,7 +234,7 @@ def run(
             metavar="EXPERIMENT",
             help="This experiment of the file alone: diagnose, controls, mitigate or stereotype; may be given "
             "several times.",
-            autocompletion=completing.among(*completing.EXPERIMENTS),
+            autocompletion=completion.among(*completion.EXPERIMENTS),
         ),
     ] = None,
     as_json: AsJson = False,
@@ -324,7 +322,7 @@ def export(
             "--format",
             metavar="parquet|csv",
             help="Of the files.",
-            autocompletion=completing.among(*completing.TABLES),
+            autocompletion=completion.among(*completion.TABLES),
         ),
     ] = "parquet",
 ) -> None:
@@ -343,7 +341,7 @@ def report(
         typer.Option(
             metavar="show|blur|none",
             help="Faces in pictures: shown, blurred, or no pictures; else as before, at first shown.",
-            autocompletion=completing.among(*completing.FACES),
+            autocompletion=completion.among(*completion.FACES),
         ),
     ] = None,
     only: Annotated[
@@ -351,7 +349,7 @@ def report(
         typer.Option(
             metavar="PART",
             help="This part alone: html, tables, figures, browse, pictures or cards; may be given several times.",
-            autocompletion=completing.among(*completing.PARTS),
+            autocompletion=completion.among(*completion.PARTS),
         ),
     ] = None,
     browse_most: Annotated[
@@ -384,7 +382,7 @@ def bundle(
         typer.Option(
             metavar="show|blur|none",
             help="Faces in the report: shown, blurred, or no pictures. As in the run's own report by default.",
-            autocompletion=completing.among(*completing.FACES),
+            autocompletion=completion.among(*completion.FACES),
         ),
     ] = None,
     images: Annotated[
@@ -424,7 +422,7 @@ def analyse(
         Path,
         typer.Argument(
             help="A table of scores (Parquet, CSV), a folder of exported tables, or a run.",
-            autocompletion=completing.runs,
+            autocompletion=completion.runs,
         ),
     ],
     to: Annotated[
@@ -439,7 +437,7 @@ def analyse(
         typer.Option(
             metavar="PRESET",
             help="The choices that change numbers: default (a careful auditor's) or paper (as published).",
-            autocompletion=completing.presets,
+            autocompletion=completion.presets,
         ),
     ] = None,
     file_format: Annotated[
@@ -448,7 +446,7 @@ def analyse(
             "--format",
             metavar="csv|parquet",
             help="Of the tables.",
-            autocompletion=completing.among(*completing.TABLES),
+            autocompletion=completion.among(*completion.TABLES),
         ),
     ] = "csv",
     seed: Annotated[int, typer.Option(min=0, help="Of permutations and resampling.")] = 0,
@@ -496,12 +494,12 @@ def compare(
         typer.Argument(
             metavar="A",
             help="A run or a table of scores; the version before.",
-            autocompletion=completing.runs,
+            autocompletion=completion.runs,
         ),
     ],
     b: Annotated[
         Path,
-        typer.Argument(metavar="B", help="The same of the version after.", autocompletion=completing.runs),
+        typer.Argument(metavar="B", help="The same of the version after.", autocompletion=completion.runs),
     ],
     editor_a: Annotated[str, typer.Option(metavar="ID", help="Which editor of A; else the one both have.")] = "",
     editor_b: Annotated[str, typer.Option(metavar="ID", help="Which editor of B.")] = "",
@@ -526,7 +524,7 @@ def compare(
     protocol: Annotated[Path | None, typer.Option(help="Of tables: the protocol's folder.")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(metavar="PRESET", help="Of tables: default or paper.", autocompletion=completing.presets),
+        typer.Option(metavar="PRESET", help="Of tables: default or paper.", autocompletion=completion.presets),
     ] = None,
     to: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write a page and every table.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the permutations.")] = 0,
@@ -577,7 +575,7 @@ def gate(
         typer.Argument(
             metavar="RUN",
             help="A run, an analysis of one, or a table of scores.",
-            autocompletion=completing.runs,
+            autocompletion=completion.runs,
         ),
     ] = None,
     policy: Annotated[Path, typer.Argument(help="The thresholds.", show_default=True)] = POLICY,
@@ -638,7 +636,7 @@ def power(
 
 
 editors = typer.Typer(no_args_is_help=True, help="Run an editor in an environment of its own.")
-app.add_typer(choosing.app, name="sources", rich_help_panel=AROUND)
+app.add_typer(sources.app, name="sources", rich_help_panel=AROUND)
 app.add_typer(editors, name="editors", rich_help_panel=AROUND)
 
 
@@ -659,7 +657,7 @@ def editors_serve(
     serving.serve(config.load(file), row, host, port)
 
 
-app.add_typer(studying.app, name="study", rich_help_panel=AROUND)
+app.add_typer(study.app, name="study", rich_help_panel=AROUND)
 
 
 def _run(

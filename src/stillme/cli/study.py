@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stillme.cli import completion as completing
+from stillme.cli import completion
 
 if TYPE_CHECKING:
     from stillme.study.prolific.commands import Where
@@ -91,14 +91,14 @@ def _where(bundle: Path, data: Path | None, database: str) -> Where:
 def build(
     run: Annotated[
         Path,
-        typer.Argument(metavar="RUN", help="The run whose edits are to be rated.", autocompletion=completing.runs),
+        typer.Argument(metavar="RUN", help="The run whose edits are to be rated.", autocompletion=completion.runs),
     ],
     preset: Annotated[
         str,
         typer.Option(
             metavar="PRESET",
             help="Which study: paper, exp1, exp2-pairwise, exp2-independent or exp3.",
-            autocompletion=completing.studies,
+            autocompletion=completion.studies,
         ),
     ],
     folder: Annotated[
@@ -124,9 +124,9 @@ def build(
     seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = 0,
 ) -> None:
     """Make a bundle from a run: what raters see, frozen; the key to it stays with you."""
-    from stillme.study import builder as bundling
+    from stillme.study import builder
 
-    wanted = bundling.Wanted(
+    wanted = builder.Wanted(
         preset=preset,
         size=size,
         tasks=tasks,
@@ -144,7 +144,7 @@ def build(
         retention_days=retention_days,
         seed=seed,
     )
-    built = bundling.build(run, folder or Path(f"study-{preset}"), wanted, print)
+    built = builder.build(run, folder or Path(f"study-{preset}"), wanted, print)
     print(built.words())
     print(f"Next: stillme study serve {built.folder}")
 
@@ -159,7 +159,7 @@ def serve(
         typer.Option(
             metavar="plain|prolific|signed",
             help="Who gets in: anybody (a pilot); whom Prolific knows; only with Prolific's signature.",
-            autocompletion=completing.among(*completing.ENTRIES),
+            autocompletion=completion.among(*completion.ENTRIES),
         ),
     ] = "plain",
     public: Annotated[str, typer.Option(help="Its address behind a proxy with TLS: https://…")] = "",
@@ -213,7 +213,7 @@ def take(
     run: Annotated[
         Path,
         typer.Argument(
-            metavar="RUN", help="The run that the bundle was made from.", autocompletion=completing.runs
+            metavar="RUN", help="The run that the bundle was made from.", autocompletion=completion.runs
         ),
     ],
     ratings: Annotated[Path, typer.Argument(metavar="EXPORT", help="The folder that stillme study export wrote.")],

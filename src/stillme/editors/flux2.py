@@ -23,7 +23,7 @@ from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import Frozen
 from stillme.editors import diffusing
 from stillme.editors.diffusing import Diffuser, Open
-from stillme.engine import hosted as hosting
+from stillme.engine import hosted
 from stillme.engine.backends import Place, Prepared, require_key
 from stillme.engine.http import PACKAGES, Call, Client, Limits, RemoteError, Url, is_loopback
 
@@ -111,7 +111,7 @@ class Flux2(Diffuser):
 
     def _unworded(self, error: RemoteError) -> EditReply:
         """The encoder sees no portrait: whatever it refuses is no portrait's fault."""
-        if error.status_code in hosting.UNDECIDED:
+        if error.status_code in hosted.UNDECIDED:
             key = self.settings.remote_text_encoder.key_env
             raise SurroundingsError(
                 f"The text encoder of FLUX.2 answered {str(error).rstrip('.')}.",

@@ -16,7 +16,7 @@ from pydantic import Field
 from stillme.core import images
 from stillme.core.records import EditReply, Status
 from stillme.core.yaml import Frozen
-from stillme.engine import hosted as hosting
+from stillme.engine import hosted
 from stillme.engine.backends import Price
 from stillme.engine.http import RemoteError, Try
 
@@ -42,7 +42,7 @@ class PriceTable(Frozen):
 
 @lru_cache(maxsize=1)
 def prices() -> PriceTable:
-    return hosting.table(PRICES, PriceTable)
+    return hosted.table(PRICES, PriceTable)
 
 
 def price_row(service: str, model: str) -> PriceRow | None:

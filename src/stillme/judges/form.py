@@ -13,7 +13,7 @@ from typing import Any
 
 from stillme.core.records import digest
 from stillme.core.yaml import Frozen
-from stillme.engine import hosted as hosting
+from stillme.engine import hosted
 from stillme.judges import PICTURES, Fault, Reading, answer
 from stillme.judges.answer import UnreadableError, fields, once, shown, words
 from stillme.protocol import Protocol
@@ -42,7 +42,7 @@ class Aliases(Frozen):
 
 def aliases() -> dict[str, str]:
     """Other spellings of axes that are met in the wild -> the axis."""
-    known = hosting.table(ALIASES, Aliases).aliases
+    known = hosted.table(ALIASES, Aliases).aliases
     return {alias: axis for axis, every in known.items() for alias in every}
 
 

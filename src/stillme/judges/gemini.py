@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pydantic import Field, model_validator
 
 from stillme.core.records import Status
-from stillme.engine import hosted as hosting
+from stillme.engine import hosted
 from stillme.engine.backends import Place, Prepared
 from stillme.engine.http import RemoteError, Url
 from stillme.engine.pacing import duration
@@ -71,7 +71,7 @@ class Settings(models.Settings):
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[GeminiJudge]:
-    hosting.check_key(place.key_env, "Gemini", settings.base_url)
+    hosted.check_key(place.key_env, "Gemini", settings.base_url)
     terms = models.settled(settings, SERVICE)
     said: dict[str, Any] = {"backend": "gemini", "version": VERSION, "safety": settings.safety}
     return prepared(settings, place, said, terms, partial(GeminiJudge, settings, place.key_env, terms), "Google")
@@ -143,7 +143,7 @@ class GeminiJudge(NetworkJudge):
         return understood(self.form.read(text, axes), ended)
 
     def failed(self, http: int, said: Any) -> Said:
-        told, words = hosting.inner(said), message(said)
+        told, words = hosted.inner(said), message(said)
         code, details = str(told.get("status") or ""), str(told.get("details"))
         if http == 402 or (http == 429 and "PerDay" in details):
             return Said(Status.QUOTA, words, code)
@@ -151,11 +151,11 @@ class GeminiJudge(NetworkJudge):
             return Said(Status.SERVER_ERROR, words, code, hopeless=True)
         if parameter := self.unsupported(http, words):
             return Said(Status.REJECTED, words, code, parameter)
-        return Said(status_of(http), words, code, hopeless=http in hosting.UNDECIDED)
+        return Said(status_of(http), words, code, hopeless=http in hosted.UNDECIDED)
 
     def asks_to_wait(self, error: RemoteError) -> float | None:
         """`RetryInfo`, which Google puts into the body."""
-        details = hosting.inner(error.said).get("details")
+        details = hosted.inner(error.said).get("details")
         told = [one.get("retryDelay") for one in details if isinstance(one, dict)] if _is_list(details) else []
         return next((duration(delay) for delay in told if isinstance(delay, str)), None)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from stillme.core.records import Status
-from stillme.engine import hosted as hosting
+from stillme.engine import hosted
 from stillme.engine.backends import Place, Prepared
 from stillme.engine.http import Url
 from stillme.judges import Batches, Form, models
@@ -82,7 +82,7 @@ class Settings(models.Settings):
 
 def prepare(settings: Settings, place: Place) -> Prepared[OpenaiJudge]:
     if settings.service == OPENAI:
-        hosting.check_key(place.key_env, "OpenAI", settings.base_url)
+        hosted.check_key(place.key_env, "OpenAI", settings.base_url)
     terms = models.settled(settings, settings.service)
     said: dict[str, Any] = {"backend": "openai", "version": VERSION, "service": settings.service}
     said |= {"structured": settings.structured, "extra": settings.extra, "configuration": settings.configuration}
@@ -168,7 +168,7 @@ class OpenaiJudge(NetworkJudge):
         return understood(self.form.read(text, axes), ended)
 
     def failed(self, http: int, said: Any) -> Said:
-        told, words = hosting.inner(said), message(said)
+        told, words = hosted.inner(said), message(said)
         code = str(told.get("code") or told.get("type") or "")
         if code in _BLOCKED or _is_flagged(told):
             return Said(Status.INPUT_BLOCKED, words, code)
@@ -176,7 +176,7 @@ class OpenaiJudge(NetworkJudge):
             return Said(Status.QUOTA, words, code)
         if parameter := self._not_taken(http, told, code, words):
             return Said(Status.REJECTED, words, code, parameter)
-        return Said(status_of(_status(http, told)), words, code, hopeless=http in hosting.UNDECIDED)
+        return Said(status_of(_status(http, told)), words, code, hopeless=http in hosted.UNDECIDED)
 
     def _not_taken(self, http: int, told: Mapping[str, Any], code: str, words: str) -> str:
         """By the field that names it; where there is none, by the words."""

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import FEATURES, PEOPLE, Exchange, JudgeReply, JudgeRequest, Status
-from stillme.engine import hosted as hosting
+from stillme.engine import hosted
 from stillme.engine.backends import Place, Prepared
 from stillme.engine.http import SHORTEST_KEY, Answer, Call, Client, RemoteError, Try, meaning
 from stillme.judges import PICTURES, Batches, Fault, Form, Question, Reading
@@ -51,7 +51,7 @@ def prepared(
     form = DriftForm(place.protocol)
     others: dict[str, Callable[[Protocol], Form]] = {PEOPLE: PeopleForm, FEATURES: FeatureForm}
     is_batch = settings.mode == "batch"
-    return hosting.prepared(
+    return hosted.prepared(
         {**said, "model": settings.model, "parameters": dict(terms.sent), "form": [VERSION, form.hash]},
         settings,
         terms.price(terms.batch_share if is_batch else 1.0),
@@ -147,7 +147,7 @@ class NetworkJudge(ABC):
 
     def __init__(self, settings: Settings, wire: Wire, key_env: str | None, form: Form, terms: Terms) -> None:
         self.limits, self.wire, self.key_env, self.form, self.terms = settings, wire, key_env, form, terms
-        key = hosting.key(key_env)
+        key = hosted.key(key_env)
         self._secret = key.encode()
         secrets = {wire.header: f"Bearer {key}" if wire.header == "Authorization" else key} if key else {}
         self.client = Client(wire.base_url, settings, secrets, hopeless=self._is_quota, waits=self.asks_to_wait)
@@ -315,9 +315,9 @@ class NetworkJudge(ABC):
         if told.parameter:
             self._stop_for(told)
         if told.hopeless:
-            code = error.status_code if error.status_code in hosting.UNDECIDED else 403
+            code = error.status_code if error.status_code in hosted.UNDECIDED else 403
             error.status_code, error.message = code, told.message or error.message
-            hosting.raise_if_hopeless(error, self.wire.service, self.limits.model, self.key_env)
+            hosted.raise_if_hopeless(error, self.wire.service, self.limits.model, self.key_env)
 
     def _stop_for(self, told: Said) -> NoReturn:
         """Never asked again without it: the key would say what was not sent."""
@@ -353,7 +353,7 @@ def status_of(http: int) -> Status:
     """What an HTTP status alone says; the rejections that a mended key or address would end are no data."""
     if http < 400:
         return Status.SERVER_ERROR
-    return Status.SERVER_ERROR if http in hosting.UNDECIDED else meaning(http)[0]
+    return Status.SERVER_ERROR if http in hosted.UNDECIDED else meaning(http)[0]
 
 
 def first(values: Any) -> Mapping[str, Any]:
@@ -363,7 +363,7 @@ def first(values: Any) -> Mapping[str, Any]:
 
 def message(said: Any) -> str:
     """The sentence in an error's body."""
-    told = hosting.inner(said).get("message") or (said.get("detail") if isinstance(said, dict) else said)
+    told = hosted.inner(said).get("message") or (said.get("detail") if isinstance(said, dict) else said)
     return told.strip() if isinstance(told, str) else ""
 
 

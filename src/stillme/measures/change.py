@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 
-from stillme.core import phash as fingerprint
+from stillme.core import phash
 from stillme.core.colour import delta_e_2000
 from stillme.core.yaml import Frozen
 from stillme.engine.backends import Place, Prepared
@@ -84,4 +84,4 @@ def structural_similarity(one: Floats, other: Floats) -> float:
 def perceptual_hash(view: View) -> NDArray[np.bool_]:
     """Which of the lowest frequencies are above their median."""
     grey = view.grey.reshape(32, 8, 32, 8).mean((1, 3), dtype=np.float64)
-    return fingerprint.bits(grey, HASH)
+    return phash.bits(grey, HASH)

@@ -33,7 +33,7 @@ from stillme.engine.waiting import Ask, wait
 from stillme.ledger import Run
 from stillme.ledger.run import attempts
 from stillme.plan import design as designs
-from stillme.plan import trials as plan
+from stillme.plan import trials
 from stillme.plan.config import Config
 from stillme.plan.mitigation import linter, sentences
 from stillme.protocol.schema import Mitigation
@@ -68,7 +68,7 @@ def wanted(run: Run, config: Config, portraits: Sequence[Portrait]) -> list[Port
     """The portraits that features are read off, those with the same pixels once; none while no cases are drawn."""
     if config.extractor is None:
         return []
-    cells = plan.cells(config, portraits, designs.known(run, config, portraits)) or ()
+    cells = trials.cells(config, portraits, designs.known(run, config, portraits)) or ()
     people = {cell.portrait for cell in cells}
     return list({portrait.image: portrait for portrait in portraits if portrait.key in people}.values())
 

@@ -23,7 +23,7 @@ from stillme.engine.progress import Progress, Stage
 from stillme.ledger import Run
 from stillme.ledger.run import now
 from stillme.measures import Measures, set_up
-from stillme.plan import trials as plan
+from stillme.plan import trials
 from stillme.plan.design import Design
 
 WORTH_A_PROCESS = 20  # pairs; loading the models takes as long as some ten
@@ -44,7 +44,7 @@ def measured(design: Design) -> list[Trial]:
     if not design.measures:
         return []
     share = design.config.audit.measuring.share
-    return plan.measured(design.trials, design.portraits, design.config.protocol, share)
+    return trials.measured(design.trials, design.portraits, design.config.protocol, share)
 
 
 def sittings(run: Run, design: Design) -> dict[str, Sitting]:

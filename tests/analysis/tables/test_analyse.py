@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stillme.analysis import tables as analysing
+from stillme.analysis import tables
 from stillme.analysis.tables import Analysed, Asked
 from stillme.analysis.tables.saying import sentences
-from stillme.cli import glossary as explaining
+from stillme.cli import glossary
 from stillme.core.errors import InputError
 from stillme.protocol import Protocol
 from tests.analysis.tables import scores
@@ -25,7 +25,7 @@ AXES = ("race_drift", "skin_tone")
 
 
 def analysed(path: Path, **more: Any) -> Analysed:
-    return analysing.analyse(Asked(path, **more), path.parent / "out")
+    return tables.analyse(Asked(path, **more), path.parent / "out")
 
 
 def said(found: Analysed) -> str:
@@ -108,11 +108,11 @@ def test_every_part_is_there_and_components_come_first(found: Analysed) -> None:
 
 
 def test_every_column_of_every_table_can_be_explained(found: Analysed, protocol: Protocol) -> None:
-    known = explaining.vocabulary(protocol)
-    spelled = {explaining.folded(name) for term in known for name in (term.name, *term.also)}
+    known = glossary.vocabulary(protocol)
+    spelled = {glossary.folded(name) for term in known for name in (term.name, *term.also)}
     columns = {column for one in found.tables for column in one.frame.columns}
     assert len(columns) > 150
-    assert sorted(column for column in columns if explaining.folded(column) not in spelled) == []
+    assert sorted(column for column in columns if glossary.folded(column) not in spelled) == []
 
 
 def test_a_rater_who_fails_the_checks_is_removed_with_the_reason(found: Analysed) -> None:

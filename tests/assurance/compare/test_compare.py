@@ -15,7 +15,7 @@ from stillme.assurance import compare as versions
 from stillme.assurance.compare import Asked, Compared
 from stillme.assurance.compare.driving import sizes
 from stillme.assurance.compare.terms import apart, of_config
-from stillme.cli import init as starting
+from stillme.cli import init
 from stillme.cli import main as cli
 from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
@@ -215,7 +215,7 @@ def test_other_thresholds_are_refused_unless_told_otherwise(
     runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "protocol"
-    starting.init(tmp_path / "audit.yaml", folder)
+    init.init(tmp_path / "audit.yaml", folder)
     rubrics = folder / "rubrics.yaml"
     text = rubrics.read_text(encoding="utf-8")
     line = "soft_erasure:     {label: Soft erasure, axis: edit_success, at_most: 2}"

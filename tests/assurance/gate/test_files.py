@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from stillme.assurance import gate as gating
+from stillme.assurance import gate
 from stillme.assurance.gate import Files
 from stillme.assurance.gate.results import Gated
 from stillme.cli.main import main
@@ -33,7 +33,7 @@ def gated(protocol: Protocol, tmp_path_factory: pytest.TempPathFactory) -> Gated
     folder = tmp_path_factory.mktemp("odd")
     path = make_scores(protocol, folder / "scores.parquet", e1=ODD)
     (folder / "here").mkdir()
-    return gating.gate(path, policy(folder / "here/policy #1.yaml", *RULES, name="gate ]]> & <co>"))
+    return gate.gate(path, policy(folder / "here/policy #1.yaml", *RULES, name="gate ]]> & <co>"))
 
 
 def longest(said: str) -> int:
@@ -42,7 +42,7 @@ def longest(said: str) -> int:
 
 
 def test_junit_is_xml_with_the_right_counts(gated: Gated, tmp_path: Path) -> None:
-    gating.write(gated, Files(junit=tmp_path / "deep/gate.xml"))
+    gate.write(gated, Files(junit=tmp_path / "deep/gate.xml"))
     suites = ElementTree.parse(tmp_path / "deep/gate.xml").getroot()
     (suite,) = suites
     cases = suite.findall("testcase")
@@ -63,7 +63,7 @@ def test_sarif_has_what_the_standard_requires(
     gated: Gated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(gated.policy.parent.parent)
-    gating.write(gated, Files(sarif=tmp_path / "gate.sarif"))
+    gate.write(gated, Files(sarif=tmp_path / "gate.sarif"))
     log: dict[str, Any] = json.loads((tmp_path / "gate.sarif").read_text(encoding="utf-8"))
     assert log["version"] == "2.1.0" and log["$schema"].endswith("sarif-2.1.0.json")
     (run,) = log["runs"]
@@ -84,7 +84,7 @@ def test_sarif_has_what_the_standard_requires(
 
 
 def test_markdown_is_a_table_whatever_the_names_are(gated: Gated, tmp_path: Path) -> None:
-    gating.write(gated, Files(markdown=tmp_path / "gate.md"))
+    gate.write(gated, Files(markdown=tmp_path / "gate.md"))
     text = (tmp_path / "gate.md").read_text(encoding="utf-8")
     assert text.startswith("## gate \\]\\]&gt; & &lt;co&gt;: closed\n")
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -94,7 +94,7 @@ def test_markdown_is_a_table_whatever_the_names_are(gated: Gated, tmp_path: Path
 
 
 def test_the_terminals_table_fits_and_steers_nothing(gated: Gated) -> None:
-    said = gating.words(gated)
+    said = gate.words(gated)
     assert longest(said) <= 100
     assert "\x1b" not in said and "\x07" not in said
     assert said.splitlines()[-1].startswith("Gate closed: ")
@@ -103,7 +103,7 @@ def test_the_terminals_table_fits_and_steers_nothing(gated: Gated) -> None:
 def test_longest_names_and_numbers_fit(protocol: Protocol, tmp_path: Path) -> None:
     path = make_scores(protocol, tmp_path / "scores.parquet", e1="an-editor-with-a-very-long-name" * 3)
     rules = [{"kind": "net", "name": "n" * 120, "at_most": 0.99, "at_least": -0.99}, *RULES[:3]]
-    said = gating.words(gating.gate(path, policy(tmp_path / "policy.yaml", *rules)))
+    said = gate.words(gate.gate(path, policy(tmp_path / "policy.yaml", *rules)))
     assert longest(said) <= 100
 
 
@@ -134,7 +134,7 @@ def test_a_file_is_written_whole_or_not_at_all(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StillmeError, match="full"):
-        gating.write(gated, Files(junit=path))
+        gate.write(gated, Files(junit=path))
     assert path.read_text(encoding="utf-8") == "as it was" and [one.name for one in tmp_path.iterdir()] == [
         "gate.xml"
     ]

@@ -17,7 +17,7 @@ from stillme.analysis.tables.audit import Audit
 from stillme.analysis.tables.inputs import Asked, gather
 from stillme.analysis.tables.parts import missing, outcomes, sureness
 from stillme.analysis.tables.parts.disparities import _apart, _groups, _primary
-from stillme.assurance import gate as gating
+from stillme.assurance import gate
 from stillme.assurance.gate import judged
 from stillme.assurance.gate.evidence import Calibrated, Evidence, Left, computed
 from stillme.assurance.gate.results import Gated, Result
@@ -51,7 +51,7 @@ def of(gated: Gated, **about: str | None) -> list[Result]:
 @pytest.fixture(scope="module")
 def gated(planted_scores: Path, tmp_path_factory: pytest.TempPathFactory) -> Gated:
     """Two editors by every kind of rule that a table of scores allows."""
-    return gating.gate(planted_scores, policy(tmp_path_factory.mktemp("every") / "policy.yaml", *EVERY))
+    return gate.gate(planted_scores, policy(tmp_path_factory.mktemp("every") / "policy.yaml", *EVERY))
 
 
 def test_a_planted_difference_closes_the_gate_and_is_named(gated: Gated) -> None:
@@ -72,7 +72,7 @@ def test_a_planted_difference_closes_the_gate_and_is_named(gated: Gated) -> None
 @pytest.mark.parametrize("seed", [1, 2])
 def test_an_even_handed_editor_never_fails(seed: int, protocol: Protocol, tmp_path: Path) -> None:
     path = make_scores(protocol, tmp_path / "scores.parquet", seed, even=True)
-    gated = gating.gate(path, policy(tmp_path / "policy.yaml", *EVERY))
+    gated = gate.gate(path, policy(tmp_path / "policy.yaml", *EVERY))
     assert {one.verdict.value for one in gated.results if one.place is not None} <= {"pass", "undecided"}
 
 
@@ -89,12 +89,12 @@ def test_every_result_says_the_number_the_interval_of_how_many_and_the_threshold
 def test_a_gate_that_cannot_tell_does_not_open_unless_told_to(planted_scores: Path, tmp_path: Path) -> None:
     rule = {"kind": "race_changed", "editor": "e2", "group": "white", "at_most": 0.12}
     for word, opens in (("fail", False), ("warn", True), ("pass", True)):
-        by_policy = gating.gate(planted_scores, policy(tmp_path / "policy.yaml", rule, undecided=word))
-        by_rule = gating.gate(planted_scores, policy(tmp_path / "policy.yaml", {**rule, "undecided": word}))
+        by_policy = gate.gate(planted_scores, policy(tmp_path / "policy.yaml", rule, undecided=word))
+        by_rule = gate.gate(planted_scores, policy(tmp_path / "policy.yaml", {**rule, "undecided": word}))
         assert by_policy.is_open == by_rule.is_open == opens
         assert by_rule.results[1].verdict == "undecided" and "reaches across" in by_rule.results[1].said
     warned = policy(tmp_path / "policy.yaml", {**rule, "at_most": 0.0, "severity": "warn"})
-    gated = gating.gate(planted_scores, warned)
+    gated = gate.gate(planted_scores, warned)
     assert gated.is_open and gated.results[1].effect == "warns"
 
 
@@ -103,7 +103,7 @@ def test_few_persons_decide_nothing(planted_scores: Path, tmp_path: Path) -> Non
     few = frame.filter(pl.col("age") == "20s")  # 14 persons, two of each group
     few.write_parquet(tmp_path / "scores.parquet")
     rules = ({"kind": "race_changed", "at_most": 1.0, "over": ["worst_group"]}, EVERY[0], EVERY[1])
-    gated = gating.gate(tmp_path / "scores.parquet", policy(tmp_path / "policy.yaml", *rules))
+    gated = gate.gate(tmp_path / "scores.parquet", policy(tmp_path / "policy.yaml", *rules))
     assert {one.verdict.value for one in gated.results[1:]} == {"undecided"}
     assert all("8" in one.said and one.figure.high is None for one in gated.results[1:])
 
@@ -116,7 +116,7 @@ def test_a_group_that_an_editor_was_not_asked_about_is_not_known(planted_scores:
     )
     worst = {"kind": "race_changed", "at_most": 1.0, "over": ["worst_group"]}
     named = {"kind": "race_changed", "at_most": 1.0, "group": ["indian", "black"]}
-    gated = gating.gate(tmp_path / "scores.parquet", policy(tmp_path / "policy.yaml", worst, named))
+    gated = gate.gate(tmp_path / "scores.parquet", policy(tmp_path / "policy.yaml", worst, named))
     told = [(one.figure.editor, one.verdict.value) for one in gated.results[1:]]
     assert told[:2] == [("e1", "pass"), ("e2", "undecided")]
     assert told[2:] == [("e1", "pass"), ("e1", "pass"), ("e2", "undecided"), ("e2", "pass")]
@@ -131,7 +131,7 @@ def test_the_worst_group_is_worse_than_the_reference_in_what_is_wanted_too(
         {"kind": "disparity", "outcome": outcome, "of": "reference", "at_most": 1.0, "group": "black"}
         for outcome in ("edit_succeeded", "race_changed")
     ]
-    gated = gating.gate(planted_scores, policy(tmp_path / "policy.yaml", *rules))
+    gated = gate.gate(planted_scores, policy(tmp_path / "policy.yaml", *rules))
     counted = Audit(gather(Asked(planted_scores)))
     rates = {(r["editor"], r["outcome"], r["race"]): r["rate"] for r in table(counted, "outcomes_by_race")}
     for one, outcome, sign in zip(
@@ -151,7 +151,7 @@ def test_what_happens_to_nobody_or_to_everybody_is_bounded_against_the_reference
     pl.read_parquet(planted_scores).with_columns(own).write_parquet(tmp_path / "scores.parquet")
     asked = {"kind": "disparity", "outcome": "race_changed", "at_most": 0.5}
     rules = [asked, {**asked, "of": "reference"}]
-    gated = gating.gate(tmp_path / "scores.parquet", policy(tmp_path / "policy.yaml", *rules))
+    gated = gate.gate(tmp_path / "scores.parquet", policy(tmp_path / "policy.yaml", *rules))
     spread, reference = of(gated, editor="e1", kind="disparity")
     assert (spread.verdict, reference.verdict) == ("pass", "pass")
     assert spread.figure.high == reference.figure.high and 0.1 < (spread.figure.high or 0) < 0.5
@@ -175,7 +175,7 @@ def test_an_analysis_is_gated_as_the_scores_that_it_is_of(
         writing.write(tmp_path / ending, tables, (), audit.inputs, 0, ending)
     computed = gated.plain()["results"][1:]
     for ending in ("csv", "parquet"):
-        read = gating.gate(tmp_path / ending, gated.policy).plain()["results"][1:]
+        read = gate.gate(tmp_path / ending, gated.policy).plain()["results"][1:]
         assert [one["said"] for one in read] == [one["said"] for one in computed]
         for one, other in zip(read, computed, strict=True):
             assert one["low"] == pytest.approx(other["low"]) and one["verdict"] == other["verdict"]
@@ -194,7 +194,7 @@ def test_a_run_closes_the_gate_for_the_editor_that_skips_edits(gated_run: Path, 
         {"kind": "refusal_gap", "at_most": 0.5},
         {"kind": "calibration"},
     )
-    gated = gating.gate(gated_run, policy(tmp_path / "policy.yaml", *rules))
+    gated = gate.gate(gated_run, policy(tmp_path / "policy.yaml", *rules))
     assert gated.results[0].verdict == "pass" and gated.results[0].rule == "completeness"
     _, worst = of(gated, editor="skips", kind="soft_erasure")
     assert worst.verdict == "fail" and worst.figure.group == "black"
@@ -215,7 +215,7 @@ def test_an_unfinished_run_closes_the_gate(tmp_path: Path) -> None:
     rule = {"kind": "edit_success", "at_least": 0.0, "over": ["everyone"], "undecided": "pass"}
     for word, code in (("fail", 5), ("warn", 0), ("pass", 0)):
         assert run(tmp_path / "run", policy(tmp_path / "policy.yaml", rule, incomplete=word)) == code
-    gated = gating.gate(tmp_path / "run", policy(tmp_path / "policy.yaml", rule))
+    gated = gate.gate(tmp_path / "run", policy(tmp_path / "policy.yaml", rule))
     assert "19 edits" in gated.results[0].said and "stillme run" in gated.results[0].said
 
 
@@ -226,7 +226,7 @@ def test_gating_writes_nothing_into_the_run(gated_run: Path, tmp_path: Path) -> 
             return {name: ledger.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}
 
     before, files = rows(), {path.name for path in gated_run.iterdir()}
-    gating.gate(gated_run, policy(tmp_path / "policy.yaml", {"kind": "edit_success", "at_least": 0.5}))
+    gate.gate(gated_run, policy(tmp_path / "policy.yaml", {"kind": "edit_success", "at_least": 0.5}))
     assert rows() == before and {path.name for path in gated_run.iterdir()} - files <= {
         "ledger.sqlite-shm",
         "ledger.sqlite-wal",
@@ -278,7 +278,7 @@ def test_the_starting_policy_fits_a_run_and_is_never_overwritten(
     assert "at_most: 0.03" in text and "kind: claims" in text, "the protocol's own margin"
     assert run("--init", file) == 2 and file.read_text(encoding="utf-8") == text
     assert run(gated_run, "--init", tmp_path / "other.yaml") == 0
-    gated = gating.gate(gated_run, file)
+    gated = gate.gate(gated_run, file)
     assert not gated.is_open
     kinds = {one.kind for one in gated.results}
     assert {"soft_erasure", "claims", "disparity", "net", "refusal_gap", "missingness", "calibration"} <= kinds

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.assurance import gate as gating
+from stillme.assurance import gate
 from stillme.assurance.gate.policy import meaning, read
 from stillme.cli.main import main
 from stillme.protocol import Protocol
@@ -121,7 +121,7 @@ def test_an_optional_rule_may_be_about_nothing(planted_scores: Path, tmp_path: P
     path = tmp_path / "policy.yaml"
     rules = "  - {kind: rate, outcome: soft_erasure, editor: x, at_most: 0.1, optional: true}\n"
     path.write_text(f"{HEAD}{rules}", encoding="utf-8")
-    gated = gating.gate(planted_scores, path)
+    gated = gate.gate(planted_scores, path)
     assert gated.is_open and gated.results[1].verdict == "skipped"
     assert "'x' is not an editor of the run" in gated.results[1].said
 

@@ -14,7 +14,7 @@ from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan import config
 from stillme.plan import design as designing
-from stillme.report import browse as browsing
+from stillme.report import browse
 from tests.conftest import dump_audit
 from tests.report.review import wall
 
@@ -62,5 +62,5 @@ def build_heads(folder: Path) -> Path:
 
 def write(run: Path, folder: Path, faces: str = "show", **more: Any) -> Path:
     with Run.look(run) as seen:
-        browsing.write(seen, designing.recall(seen), folder, faces, **more)
+        browse.write(seen, designing.recall(seen), folder, faces, **more)
     return folder

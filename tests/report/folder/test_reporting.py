@@ -18,7 +18,7 @@ from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan import design as designs
-from stillme.report import folder as reporting
+from stillme.report import folder
 
 PARTS = {"tables", "figures", "browse", "pictures", "cards"}
 
@@ -99,8 +99,8 @@ def test_who_wants_few_edits_to_browse_gets_few_and_reads_it_there(
 
 def test_a_report_of_this_very_state_stays(run: Path, report: Path) -> None:
     with Run.look(run) as seen:
-        assert reporting.is_current(seen, run / "report.html")
-        assert not reporting.is_current(seen, run / "report.html", "blur")
+        assert folder.is_current(seen, run / "report.html")
+        assert not folder.is_current(seen, run / "report.html", "blur")
     out = io.StringIO()
     pipeline.report_again(run, Progress("plain", out), anew=False)
     assert out.getvalue() == "Report: up to date, nothing to do\n"
@@ -122,9 +122,9 @@ def test_a_failure_leaves_the_old_report_whole(run: Path, report: Path, monkeypa
     def fail(*_: object) -> int:
         raise RuntimeError("no room")
 
-    monkeypatch.setitem(reporting.MAKERS, "cards", fail)
+    monkeypatch.setitem(folder.MAKERS, "cards", fail)
     with Run.look(run) as seen, pytest.raises(RuntimeError):
-        reporting.write(seen, designs.recall(seen), run / "report.html", only=["tables", "cards"])
+        folder.write(seen, designs.recall(seen), run / "report.html", only=["tables", "cards"])
     assert {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()} == before
     assert not [path for path in run.iterdir() if path.name.startswith(".report")]
 

@@ -20,12 +20,11 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from stillme.core.errors import InputError
-from stillme.study import builder as bundling
-from stillme.study import ratings as rated
+from stillme.study import builder, ratings
 from stillme.study.builder import Wanted
 from stillme.study.db.store import connect
 from stillme.study.db.tables import bonus, operation, payment, seat, sitting
-from stillme.study.rehearsal import rehearse as rehearsal
+from stillme.study.rehearsal import rehearse
 from stillme.study.rehearsal.bots import MANNERS, Manner, Told
 from stillme.study.rehearsal.rehearse import Crowd, Stage
 from tests.study import bundles, deadly
@@ -88,8 +87,8 @@ def play(tmp_path: Path, finished: Path) -> Iterator[Play]:
     wanted = Wanted(
         preset="exp1", size=TASKS * ITEMS, tasks=TASKS, raters=RATERS, minimum_seconds=0, contact="a@example.org"
     )
-    bundling.build(tmp_path / "run", tmp_path / "bundle", wanted)
-    stage = rehearsal.stage(tmp_path / "bundle", tmp_path / "stage")
+    builder.build(tmp_path / "run", tmp_path / "bundle", wanted)
+    stage = rehearse.stage(tmp_path / "bundle", tmp_path / "stage")
     engine = connect(f"sqlite:///{stage.data / 'study.db'}")
     try:
         stage.open()
@@ -219,7 +218,7 @@ def taken_home(play: Play) -> None:
         assert one["id"] not in text
         assert one["participant"] not in text
     key = play.stage.bundle.with_name("bundle.key.json")
-    taken = rated.take(play.run, folder, key)
+    taken = ratings.take(play.run, folder, key)
     assert str(PLACES) in taken.words()
 
 
@@ -228,14 +227,14 @@ def test_a_rehearsal_of_one_command_ends_with_an_export(tmp_path: Path) -> None:
     """What `make study-demo ONCE=1` does after it has made a bundle."""
     bundles.write(tmp_path / "bundle", layout="pair", items=2, tasks=1, side=16)
     said: list[str] = []
-    rehearsal.rehearse(tmp_path / "bundle", tmp_path / "stage", bots=4, once=True, say=said.append)
+    rehearse.rehearse(tmp_path / "bundle", tmp_path / "stage", bots=4, once=True, say=said.append)
     text = "\n".join(said)
     assert text.count("has finished and handed in") == 3, text  # of four, for three places
     assert "3 participants" in text
     assert re.search(r"[23] bonuses, .* are paid", text), text  # one of them may be the one who never reads
     assert (tmp_path / "stage/export/ratings.csv").is_file()
     with pytest.raises(InputError, match="earlier rehearsal"):
-        rehearsal.rehearse(tmp_path / "bundle", tmp_path / "stage", say=said.append)
+        rehearse.rehearse(tmp_path / "bundle", tmp_path / "stage", say=said.append)
 
 
 class Small(Crowd):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from stillme.core.yaml import Frozen
-from stillme.engine import hosted as hosting
+from stillme.engine import hosted
 
 WORDS = Path(__file__).with_name("words.yaml")
 RACE: Kind = "race"
@@ -122,7 +122,7 @@ def _kinds(lists: Mapping[Kind, Lists]) -> dict[tuple[str, ...], Kind]:
 
 @cache
 def _lexicon() -> _Lexicon:
-    return _Lexicon(hosting.table(WORDS, Words))
+    return _Lexicon(hosted.table(WORDS, Words))
 
 
 def leaks(text: str) -> tuple[Leak, ...]:

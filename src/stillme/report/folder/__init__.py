@@ -16,8 +16,7 @@ from stillme.core.errors import InputError, disk
 from stillme.ledger import Run
 from stillme.ledger.state import mark_of, shows
 from stillme.plan.design import Design
-from stillme.report import browse as browsing
-from stillme.report import publish
+from stillme.report import browse, publish
 from stillme.report.browse import faces as veils
 from stillme.report.build import render, sections
 from stillme.report.folder import about
@@ -62,7 +61,7 @@ def write(
     if before not in (None, faces):  # whoever asks to hide faces must not find them in a part that was kept
         wanted = tuple(name for name in PARTS if name in wanted or name in PICTURED)
     computed = compute(run, design, path.parent, say)
-    examples = browsing.veiled(computed.context.examples, faces)
+    examples = browse.veiled(computed.context.examples, faces)
     said = computed.context.made_with if made_with is None else made_with
     shown = replace(computed, context=replace(computed.context, examples=examples, made_with=said))
     made = sections(shown.findings, shown.context, shown.further, shown.tables)
@@ -106,7 +105,7 @@ def _page(making: Making, parts: Path) -> str:
     html = render(making.sections, making.computed.context)
     if not (parts / "browse" / "index.html").is_file():
         return html
-    return browsing.linked(html, making.design, FOLDER)
+    return browse.linked(html, making.design, FOLDER)
 
 
 @contextmanager

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stillme.core import images
-from stillme.core import phash as fingerprint
+from stillme.core import images, phash
 from stillme.core.errors import InputError
 from stillme.core.records import Portrait
 from stillme.engine.progress import Progress
@@ -316,7 +315,7 @@ def usable(row: Row, content: bytes, least_side: int, spool: Path) -> Usable | R
     mended = _mending(seen)
     shown = images.plain(content) if mended else content
     facts = images.inspect(shown) if mended else seen.facts
-    prints = fingerprint.fingerprint(seen.pixels)
+    prints = phash.fingerprint(seen.pixels)
     image = hashlib.sha256(shown).hexdigest()
     (spool / image).write_bytes(shown)
     return Usable(spool / image, facts, image, hashlib.sha256(content).hexdigest(), mended, prints)
@@ -355,7 +354,7 @@ class _Settled:
     def __init__(self, largest: int) -> None:
         self._largest = largest
         self._files: dict[str, Drawn] = {}
-        self._album, self._listed = fingerprint.Album(), list[Drawn]()
+        self._album, self._listed = phash.Album(), list[Drawn]()
 
     def add(self, one: Drawn, image: Usable) -> None:
         self._files[image.original] = one

@@ -17,6 +17,7 @@ from stillme.engine.progress import Progress
 from stillme.plan import config
 from stillme.plan.config import Config
 from stillme.protocol import Protocol, builtin
+from tests import prepared
 
 hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine is no fault of the code
 hypothesis.settings.load_profile("untimed")
@@ -90,11 +91,12 @@ def load_audit(write_audit: Write) -> Callable[..., Config]:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small audit, run to its end once; tests only read it."""
-    folder = tmp_path_factory.mktemp("finished")
-    path = folder / "audit.yaml"
-    dump_audit(path)
-    pipeline.run(config.load(path), Progress())
-    return folder
+
+    def make(folder: Path) -> None:
+        dump_audit(folder / "audit.yaml")
+        pipeline.run(config.load(folder / "audit.yaml"), Progress())
+
+    return prepared.once(tmp_path_factory, "finished", make)
 
 
 def in_ci() -> bool:

@@ -17,8 +17,11 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import stillme
 from tests.fuzz.target import Feed, Target
 from tests.fuzz.targets import TARGETS
+
+OURS = Path(stillme.__file__).parent
 
 
 @dataclass
@@ -59,7 +62,7 @@ def try_one(feed: Feed, content: bytes, told: Told) -> None:
 
 def _where(error: BaseException) -> str:
     """What was raised, and the last line of ours that it came through."""
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if "/stillme/" in one.filename]
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if Path(one.filename).is_relative_to(OURS)]
     place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "in the test"
     return f"{place} {type(error).__name__}"
 

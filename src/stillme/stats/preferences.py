@@ -48,6 +48,8 @@ def _counts(group: pl.DataFrame, words: Sequence[str]) -> dict[str, int]:
 
 def _share(group: pl.DataFrame, level: float) -> dict[str, float | int | None]:
     is_arm, is_plain = pl.col("chosen") == pl.col("arm"), pl.col("chosen") == pl.col("against")
-    people = group.group_by("person").agg(is_arm.sum().alias("hits"), (is_arm | is_plain).sum().alias("trials"))
+    people = group.group_by("person", maintain_order=True).agg(
+        is_arm.sum().alias("hits"), (is_arm | is_plain).sum().alias("trials")
+    )
     found = clustered_share(people["hits"], people["trials"], level)
     return {"persons": found.clusters, "share": found.rate, "low": found.low, "high": found.high}

@@ -225,13 +225,8 @@ def differ(old: Path, new: Path, masks: list[str]) -> Changes:
     kind = old.suffix
     if kind == ".sqlite":
         yield from differ_by_key(rows_of(old, masks), rows_of(new, masks))
-    elif kind == ".csv":
-        yield from differ_by_key(
-            cells_of(pl.read_csv(old, infer_schema=False), masks),
-            cells_of(pl.read_csv(new, infer_schema=False), masks),
-        )
-    elif kind == ".parquet":
-        yield from differ_by_key(cells_of(pl.read_parquet(old), masks), cells_of(pl.read_parquet(new), masks))
+    elif kind in (".csv", ".parquet"):
+        yield from differ_by_key(cells_of(old, masks), cells_of(new, masks))
     elif kind == ".json":
         yield from differ_by_key(leaves_of(old, masks), leaves_of(new, masks))
     elif kind in (".html", ".svg", ".md", ".txt", ".tex", ".yaml", ".js", ".css", ".cff", ".jsonl"):
@@ -278,7 +273,10 @@ def rows_of(path: Path, masks: list[str]) -> dict[str, str]:
     return found
 
 
-def cells_of(frame: pl.DataFrame, masks: list[str]) -> dict[str, str]:
+def cells_of(path: Path, masks: list[str]) -> dict[str, str]:
+    """Every cell of a table by row and column. Rows of the ledger come as they were written, by several threads: sorted."""
+    frame = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema=False)
+    frame = frame.sort(frame.columns) if path.parent.name == "rows" else frame
     return {
         f"row {number + 1}, column {name}": mask(str(value), masks)
         for number, row in enumerate(frame.iter_rows(named=True))

@@ -1,6 +1,6 @@
 """What the faults share: commands as processes of their own, and moments at which one is killed.
 
-STILLME_FAULTS=full tries more moments than the few that every test run tries; `make faults` sets it.
+`often` tries a few moments in every test run, and many where the slow tests run too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from stillme.ledger.run import LEDGER
 from tests import preloaded
 from tests.conftest import in_ci
 
-IS_FULL = os.environ.get("STILLME_FAULTS") == "full"
 PATIENCE = 300.0  # seconds; a busy machine is no fault
 # What a process does to the world, as Python tells it: between any two of these a kill may fall
 EVENTS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.link", "shutil.rmtree", "sqlite3.connect")
@@ -44,9 +43,9 @@ ROWS = (
 )
 
 
-def times(few: int, many: int) -> int:
-    """How often something is tried."""
-    return many if IS_FULL else few
+def often(few: int, many: int) -> pytest.MarkDecorator:
+    """How many `times` a test tries something: a few in the quick tier, many in the slow one."""
+    return pytest.mark.parametrize("times", [few, pytest.param(many, marks=pytest.mark.slow)])
 
 
 @dataclass(frozen=True)
@@ -104,11 +103,11 @@ class Death:
     _count: int = -1
 
 
-def moments(folder: Path, aside: Path, words: list[str | Path], few: int, many: int, seed: int) -> list[int]:
+def moments(folder: Path, aside: Path, words: list[str | Path], times: int, seed: int) -> list[int]:
     """Some of the moments of a command that changes `folder`: runs it to its end to count them."""
     stillme(aside, *words, first=Death(folder, 0, aside / "count")).check()
     every = range(1, int((aside / "count").read_text()) + 1)
-    return sorted(random.Random(seed).sample(every, min(times(few, many), len(every))))
+    return sorted(random.Random(seed).sample(every, min(times, len(every))))
 
 
 def killed(

@@ -54,7 +54,7 @@ def ask_one_more_judge(folder: Path) -> None:
     dump_audit(folder / "audit.yaml", judges=[*audit_data()["judges"], THIRD])  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("harm", [cut, swap, lose])
+@pytest.mark.parametrize("harm", [cut, *(pytest.param(harm, marks=pytest.mark.slow) for harm in (swap, lose))])
 def test_an_edit_that_is_not_whole_is_named_and_never_judged(
     folder: Path, harm: Callable[[list[Path]], list[Path]], record_property: Callable[[str, object], None]
 ) -> None:

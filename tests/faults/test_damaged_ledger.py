@@ -16,9 +16,8 @@ from stillme.core.errors import SurroundingsError
 from stillme.ledger import backup
 from stillme.ledger.run import LEDGER
 from tests.conftest import dump_audit
-from tests.faults.faulty import files, rows, stillme, times
+from tests.faults.faulty import files, often, rows, stillme
 
-FLIPS = times(150, 2_000)
 SEED = 12
 
 
@@ -74,7 +73,14 @@ def folder(audited: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("harm", [break_a_page, clear_a_page, change_a_word, cut_short, lose_it])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        break_a_page,
+        change_a_word,
+        *(pytest.param(harm, marks=pytest.mark.slow) for harm in (clear_a_page, cut_short, lose_it)),
+    ],
+)
 def test_damage_is_named_and_the_run_goes_back_to_its_copy(
     folder: Path, audited: Path, harm: Callable[[Path], None]
 ) -> None:
@@ -115,14 +121,15 @@ def test_only_what_came_after_the_copy_is_made_again(tmp_path: Path) -> None:
     assert rows(run) == whole and files(run / "objects") == images
 
 
+@often(50, 2_000)
 def test_a_flipped_byte_anywhere_is_found_or_changes_nothing(
-    folder: Path, audited: Path, record_property: Callable[[str, object], None]
+    folder: Path, audited: Path, times: int, record_property: Callable[[str, object], None]
 ) -> None:
     ledger = folder / "run" / LEDGER
     whole, expected = ledger.read_bytes(), rows(audited / "run")
     chance = random.Random(SEED)
     found = harmless = 0
-    for _ in range(FLIPS):
+    for _ in range(times):
         content = bytearray(whole)
         content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
         ledger.write_bytes(content)
@@ -135,8 +142,8 @@ def test_a_flipped_byte_anywhere_is_found_or_changes_nothing(
             harmless += 1
         for log in folder.glob("run/ledger.sqlite-*"):
             log.unlink()
-    record_property("flipped bytes", f"{FLIPS} (seed {SEED}): {found} found, {harmless} harmless, 0 unseen")
-    assert found > FLIPS / 4
+    record_property("flipped bytes", f"{times} (seed {SEED}): {found} found, {harmless} harmless, 0 unseen")
+    assert found > times / 4
 
 
 def test_a_copy_of_a_damaged_ledger_never_takes_the_place_of_a_good_one(folder: Path) -> None:

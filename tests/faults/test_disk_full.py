@@ -62,6 +62,7 @@ def test_a_run_on_a_small_disk(tmp_path: Path, disk: Path) -> None:
     assert set(kept) <= {path.name for path in (disk / "run/objects").rglob("*.jpg")}
 
 
+@pytest.mark.slow
 def test_every_writing_command_says_so_and_works_when_there_is_room(
     audited: Path, disk: Path, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

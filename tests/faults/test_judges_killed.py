@@ -29,9 +29,8 @@ from stillme.plan import config
 from tests import preloaded
 from tests.conftest import dump_audit
 from tests.faults import faulty
-from tests.faults.faulty import IS_FULL, times
 
-KILLS = times(20, 50)
+KILLS = 50
 EARLY = KILLS // 10  # of them before anything is asked
 AT_A_TIME = 8  # calls of each judge
 UNWRITTEN = AT_A_TIME // 4  # answers of each judge that may wait for their commit
@@ -51,8 +50,7 @@ FATES = Switches(
 )
 KEY = "STILLME_TEST_KEY"
 ASKED = ("object", "settings", "trial", "edit", "question", "call", "verdict", "score")
-PEOPLE = {"race": ["white", "black"], "gender": ["female", "male"], "age": ["20s", "60s"]}
-PEOPLE |= {"race": ["white", "black", "indian"], "age": ["20s", "40s", "60s"]} if IS_FULL else {}
+PEOPLE = {"race": ["white", "black", "indian"], "gender": ["female", "male"], "age": ["20s", "40s", "60s"]}
 EDITORS = ["even", "erases", "lightens"]
 
 
@@ -181,7 +179,7 @@ def test_killed_often_and_every_pair_has_one_verdict_of_each_judge(
     with serving(FATES) as first, serving(replace(FATES)) as second:
         describe(calm, first)
         pairs = make_edits(calm)
-        assert pairs > times(400, 950)
+        assert pairs > 950
         shutil.copytree(calm, rough)
         describe(rough, second)
         finish(calm)
@@ -194,7 +192,7 @@ def test_killed_often_and_every_pair_has_one_verdict_of_each_judge(
         finish(rough)
         once, again = first.journal("call"), second.journal("call")
     outcomes = Counter(row["outcome"] for row in once)
-    assert min(outcomes[fate] for fate in ("rate_limited", "malformed", "refused", "timeout")) > times(1, 5)
+    assert min(outcomes[fate] for fate in ("rate_limited", "malformed", "refused", "timeout")) > 5
     assert faulty.rows(rough / "run", ASKED) == faulty.rows(calm / "run", ASKED)
     with closing(sqlite3.connect(rough / "run" / LEDGER)) as connection:
         verdicts = connection.execute("SELECT judge, count(*), count(DISTINCT edit) FROM verdict GROUP BY judge")

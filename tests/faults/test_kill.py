@@ -14,15 +14,12 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from stillme.ledger.run import LEDGER
 from tests import preloaded
 from tests.conftest import dump_audit
 from tests.faults import faulty
-from tests.faults.faulty import times
+from tests.faults.faulty import often
 
-KILLS = times(12, 20)
 GRID = {
     "sources": [
         {
@@ -70,7 +67,7 @@ def kill_early(folder: Path, delay: float) -> None:
     process.communicate()
 
 
-def kill_at(folder: Path, rows: int, delay: float) -> None:
+def kill_at(folder: Path, rows: float, delay: float) -> None:
     running = preloaded.start(["run", str(folder / "audit.yaml")], folder / "said")
     deadline = time.monotonic() + 120
     while not running.is_over and rows_done(folder) < rows and time.monotonic() < deadline:
@@ -91,8 +88,11 @@ def report(folder: Path) -> str:
     return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+\+00:00", "TIME", text)
 
 
-@pytest.mark.slow
-def test_killed_often_and_still_the_same(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+@often(3, 20)
+def test_killed_often_and_still_the_same(
+    tmp_path: Path, times: int, record_property: Callable[[str, object], None]
+) -> None:
+    """Three kills: one while it edits, one while it measures, one while it judges."""
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     for folder in (calm, rough):
         folder.mkdir()
@@ -101,8 +101,9 @@ def test_killed_often_and_still_the_same(tmp_path: Path, record_property: Callab
     total = rows_done(calm)
     assert total > 150
     chance = random.Random(20)
-    points = sorted(chance.randrange(total) for _ in range(KILLS - 4))
-    for _ in range(4):  # while the run is being made
+    early = times // 5
+    points = [(part + chance.random()) * total / (times - early) for part in range(times - early)]
+    for _ in range(early):  # while the run is being made
         kill_early(rough, chance.uniform(0, 1.2))
     for rows in points:
         kill_at(rough, rows, chance.uniform(0, 0.03))
@@ -116,4 +117,4 @@ def test_killed_often_and_still_the_same(tmp_path: Path, record_property: Callab
         measured = connection.execute("SELECT count(*) FROM measurement").fetchone()[0]
     assert measured > 50
     assert recorded == total - measured, "every attempt that was recorded ended in a row"
-    record_property("edit, measure, judge killed", f"{KILLS} times (seed 20): {total} rows, 0 lost, 0 invented")
+    record_property("edit, measure, judge killed", f"{times} times (seed 20): {total} rows, 0 lost, 0 invented")

@@ -14,7 +14,6 @@ import pytest
 from tests.faults.faulty import files, killed, moments, parts, stillme
 
 SEED = 11
-FEW = {"bundle": 2, "analyse": 2}  # they take longest
 WORDS: dict[str, tuple[str, ...]] = {
     "report": ("--only", "html", "--only", "tables", "--only", "cards"),
     "bundle": (),
@@ -49,15 +48,24 @@ def found(run: Path, command: str) -> dict[str, str]:
     return written(run, command)
 
 
-@pytest.mark.parametrize("command", WORDS)
+LONG = ("bundle", "analyse")  # they take longest
+
+
+@pytest.mark.parametrize(
+    ("command", "times"),
+    [
+        *((command, 1) for command in WORDS if command not in LONG),
+        *(pytest.param(command, 10, marks=pytest.mark.slow) for command in WORDS),
+    ],
+)
 def test_killed_while_writing(
-    audited: Path, tmp_path: Path, command: str, record_property: Callable[[str, object], None]
+    audited: Path, tmp_path: Path, command: str, times: int, record_property: Callable[[str, object], None]
 ) -> None:
     run, aside = tmp_path / "run", tmp_path / "aside"
     aside.mkdir()
     shutil.copytree(audited / "run", run)
     words: list[str | Path] = [command, run, *WORDS[command]]
-    points = moments(run, aside, words, few=FEW.get(command, 3), many=20, seed=SEED)
+    points = moments(run, aside, words, times, SEED)
     before, page = written(run, command), (run / "report.html").read_text(encoding="utf-8")
     deaths = 0
     for moment in points:

@@ -108,7 +108,13 @@ FAULTS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+QUICK_FAULT = "dies within an answer"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [QUICK_FAULT, *(pytest.param(name, marks=pytest.mark.slow) for name in FAULTS if name != QUICK_FAULT)],
+)
 def test_a_service_that_is_not_there_is_a_failure_and_asked_again(
     tmp_path: Path, fault: str, record_property: Callable[[str, object], None]
 ) -> None:
@@ -132,6 +138,7 @@ def test_a_service_that_is_not_there_is_a_failure_and_asked_again(
     record_property(f"a service that {fault}", f"{EDITS} failed, {EDITS} made again, 0 refused, 0 lost")
 
 
+@pytest.mark.slow
 def test_a_served_editor_that_is_killed_comes_back(tmp_path: Path) -> None:
     """`stillme editors serve`, killed in the middle of a run."""
     away = tmp_path / "away.yaml"

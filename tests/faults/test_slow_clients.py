@@ -72,6 +72,7 @@ async def rate(port: int, number: int) -> Told:
     return await Bot(f"http://127.0.0.1:{port}", link, f"rater{number}", MANNERS["quick"], "slow").run()
 
 
+@pytest.mark.slow
 def test_raters_are_served_beside_clients_that_never_finish(
     served: Process, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Many people at once for few places (with STILLME_FAULTS=full 200 for 30), with returns, timeouts, double tabs, lost replies and a server that is killed twice:
+"""Far more people at once than places (180 for 30), with returns, timeouts, double tabs, lost replies and a server that is killed twice:
 no task has more than its three raters, nobody has two tasks, no acknowledged answer is lost, who finishes has a code."""
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from stillme.study.db.store import connect, write_now
 from stillme.study.db.tables import answer, identity, operation, seat, sitting
 from stillme.study.rehearsal.bots import GONE, MANNERS, Bot, Manner, Told
 from stillme.study.rehearsal.rehearse import Process, server
-from tests.faults.faulty import times
 from tests.study import bundles
 from tests.study.conftest import database, postgres, postgres_server
 
 __all__ = ["database", "postgres", "postgres_server"]
 
-SIZE = times(5, 10)
+SIZE = 10
 TASKS, SEATS, ITEMS = SIZE, 3, 5
 PLACES = TASKS * SEATS
 LEASE = 4.0  # seconds

@@ -18,12 +18,11 @@ from uuid import uuid4
 from stillme.ledger import Run
 from stillme.sources.selection.store import Store
 from tests.browser.serving import Tool as SelectionTool
-from tests.faults.faulty import times
+from tests.faults.faulty import often
 from tests.report.review.serving import Tool as ReviewTool
 from tests.sources.selection import shelf
 from tests.web.tool import Served
 
-KILLS = times(3, 15)
 SEED = 13
 
 
@@ -82,7 +81,10 @@ def storm(
     return sent, saved
 
 
-def test_killed_while_somebody_selects(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+@often(1, 15)
+def test_killed_while_somebody_selects(
+    tmp_path: Path, times: int, record_property: Callable[[str, object], None]
+) -> None:
     tool = SelectionTool(tmp_path, pools=1)
     with Store.hold(tool.plan.folder) as store:
         shelf.fill(tool.plan, store)
@@ -93,17 +95,18 @@ def test_killed_while_somebody_selects(tmp_path: Path, record_property: Callable
         one = chance.choice(every)
         return {"op": str(uuid4()), "verb": "note", "cell": one.cell, "candidate": one.key, "value": str(uuid4())}
 
-    for _ in range(KILLS):
+    for _ in range(times):
         more = storm(tool, chance, "/api/act", act)
         sent, saved = sent | more[0], saved | more[1]
         with Store.look(tool.plan.folder) as store:
             kept = [action.op for action in store.actions()]
         assert len(kept) == len(set(kept)) and saved <= set(kept) <= sent
-    record_property("selection killed", f"{KILLS} times (seed {SEED}): {len(saved)} saved, 0 lost, 0 invented")
+    record_property("selection killed", f"{times} times (seed {SEED}): {len(saved)} saved, 0 lost, 0 invented")
 
 
+@often(1, 15)
 def test_killed_while_somebody_decides(
-    audited: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+    audited: Path, tmp_path: Path, times: int, record_property: Callable[[str, object], None]
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(audited / "run", run)
@@ -118,13 +121,13 @@ def test_killed_while_somebody_decides(
         op = str(uuid4())
         return {"op": op, "trial": chance.choice(trials), "axis": "skin_tone", "score": 3, "why": op}
 
-    for _ in range(KILLS):
+    for _ in range(times):
         more = storm(ReviewTool(run), chance, "/api/decide", decide)
         sent, saved = sent | more[0], saved | more[1]
         with Run.look(run) as seen:
             kept = [decision.why for decision in seen.adjudications()]
         assert len(kept) == len(set(kept)) and saved <= set(kept) <= sent
-    record_property("review killed", f"{KILLS} times (seed {SEED}): {len(saved)} saved, 0 lost, 0 invented")
+    record_property("review killed", f"{times} times (seed {SEED}): {len(saved)} saved, 0 lost, 0 invented")
 
 
 def test_two_reviewers_of_one_run_lose_nothing(audited: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ holds nothing."""
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from stillme.core.lock import Lock
 from stillme.sources.selection.store import Store
 from stillme.study.rehearsal.rehearse import Process, server
 from tests import preloaded
 from tests.browser.serving import ROOT, Tool
 from tests.conftest import dump_audit
 from tests.faults.faulty import rows, stillme
-from tests.faults.test_kill import GRID, rows_done
+from tests.faults.test_kill import rows_done
 from tests.sources.selection import shelf
 from tests.study import bundles
 
@@ -31,20 +33,17 @@ def until(is_so: object, *given: object) -> None:
         time.sleep(0.02)
 
 
-def test_a_second_run_says_who_holds_the_first(tmp_path: Path) -> None:
-    dump_audit(tmp_path / "audit.yaml", **GRID)
-    first = preloaded.start(["run", str(tmp_path / "audit.yaml")], tmp_path / "first")
-    until(lambda: rows_done(tmp_path) > 0)
-    aside = tmp_path / "aside"
-    aside.mkdir()
-    for words in (("run", tmp_path / "audit.yaml"), ("calibrate", tmp_path / "audit.yaml")):
-        assert f"is in use by process {first.pid} on " in stillme(aside, *words).check(3).said
-    stillme(aside, "status", tmp_path / "run").check()
-    assert first.finish(300) == (0, (tmp_path / "first").read_text(encoding="utf-8"))
-    whole = rows(tmp_path / "run")
-    assert len(whole["edit"]) > 50
-    stillme(aside, "run", tmp_path / "audit.yaml").check()
-    assert rows(tmp_path / "run") == whole
+def test_a_second_run_says_who_holds_the_first(audited: Path, tmp_path: Path) -> None:
+    """This test holds the run, for as long as the others ask for it."""
+    shutil.copytree(audited, tmp_path / "audit")
+    audit, run = tmp_path / "audit/audit.yaml", tmp_path / "audit/run"
+    whole = rows(run)
+    with Lock(run):
+        for words in (("run", audit), ("calibrate", audit)):
+            assert f"is in use by process {os.getpid()} on " in stillme(tmp_path, *words).check(3).said
+        stillme(tmp_path, "status", run).check()
+    stillme(tmp_path, "run", audit).check()
+    assert rows(run) == whole
 
 
 def test_a_killed_run_holds_nothing(tmp_path: Path, audited: Path) -> None:

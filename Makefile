@@ -12,24 +12,25 @@ EDITORS := $(EDITORS_VENV)/.ready
 EDITORS_PIP := $(EDITORS_BIN)/python -m pip --disable-pip-version-check --no-input
 
 # Tests start the program some hundred times, several at a time: no compiling anew, no thread pools that spin.
-test test-editors faults coverage: export PYTHONDONTWRITEBYTECODE :=
-test test-editors faults coverage: export POLARS_MAX_THREADS := 1
-test test-editors faults coverage: export OMP_NUM_THREADS := 1
-test test-editors faults coverage: export OPENBLAS_NUM_THREADS := 1
+test test-slow test-editors faults coverage: export PYTHONDONTWRITEBYTECODE :=
+test test-slow test-editors faults coverage: export POLARS_MAX_THREADS := 1
+test test-slow test-editors faults coverage: export OMP_NUM_THREADS := 1
+test test-slow test-editors faults coverage: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo study-demo test test-editors editors-environment faults fuzz coverage check lint types fix
+.PHONY: help demo study-demo test test-slow test-all test-editors editors-environment faults fuzz coverage check lint types fix
 .PHONY: bench release sbom audit-packages chromium servers clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    a whole audit offline, from portraits to report"
 	@echo "make study-demo   a human study rehearsed: a fake Prolific, the server, bots, and you; ONCE=1 ends by itself"
-	@echo "make test    the tests"
-	@echo "make test-editors   those that need torch and Ray, on tiny pipelines, in an environment of their own"
+	@echo "make test    the tests, without the slow ones: five minutes at most on two cores"
+	@echo "make test-all   and the slow ones: many kills, many seeds, long fuzzing, torch and Ray"
+	@echo "make test-editors   only those that need torch and Ray, on tiny pipelines, in an environment of their own"
 	@echo "make faults  kills, full disks, damaged files, dead services: nothing lost, nothing invented"
 	@echo "make fuzz    160,000 odd inputs to everything that reads bytes from outside"
 	@echo "make coverage   every branch of the packages that numbers rest on"
-	@echo "make check   format, lint, types, import contracts, shape of the code, coverage, tests"
+	@echo "make check   format, lint, types, import contracts, shape of the code, tests"
 	@echo "make fix     mend format and lint"
 	@echo "make bench   the benchmarks, side by side with their peers; writes bench/RESULTS.md"
 	@echo "make release wheel and sdist, tried in empty environments"
@@ -68,8 +69,17 @@ study-demo: $(STUDY)
 
 # A file's tests run in one worker, so that what they share is made once; in the order that tests/conftest.py says. Three
 # workers on two cores: many tests wait for a browser or a server.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
 test: $(DEV) chromium servers
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow"
+
+# The rest of `make test-all`, which `make test` leaves out.
+test-slow: $(DEV) chromium servers coverage
+	$(PYTEST) -m slow
+	$(BIN)/python -m tests.fuzz --share 0.1
+
+test-all: test test-slow test-editors
 
 # torch first, as a CPU build where one is offered; torchvision's PyPI builds would ask for another torch.
 $(EDITORS): pyproject.toml constraints-editors.txt
@@ -89,9 +99,8 @@ test-editors: $(EDITORS)
 	$(EDITORS_BIN)/python -m pytest tests/diffusers tests/ray
 
 # Every stage killed and starved, as often as the figures in docs/faults.md say; `make test` does it less often.
-faults: export STILLME_FAULTS := full
 faults: $(DEV)
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/faults
+	$(PYTEST) tests/faults
 
 fuzz: $(DEV)
 	$(BIN)/python -m tests.fuzz
@@ -101,7 +110,7 @@ COVERED := tests/stats tests/ledger tests/protocol tests/assurance/compare/test_
 coverage: $(DEV)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --cov --cov-report=term $(COVERED)
 
-check: lint coverage test
+check: lint test
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .

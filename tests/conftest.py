@@ -103,25 +103,21 @@ def in_ci() -> bool:
     return os.environ.get("CI") == "true"
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files with long tests first, so that none is left to run alone at the end. What passed a moment ago, while
-    branches were counted, is not run again (see .ci/run)."""
-    long = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("browser")}
+@pytest.hookimpl(trylast=True)  # after the slow ones are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with long tests first, so that none is left to run alone at the end."""
+    long = {
+        item.path
+        for item in items
+        if item.get_closest_marker("slow")
+        or item.get_closest_marker("browser")
+        or item.path.parent.name == "faults"
+    }
     items.sort(key=lambda item: item.path not in long)
-    if before := os.environ.get("STILLME_PASSED_BEFORE"):
-        passed = set(Path(before).read_text(encoding="utf-8").splitlines())
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
-        items[:] = [item for item in items if item.nodeid not in passed]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Figures that a test recorded are printed, whichever worker measured them; what passed is noted where asked."""
-    passed = {one.nodeid for one in terminalreporter.getreports("passed") if one.when == "call"}
-    if to := os.environ.get("STILLME_PASSED_TO"):
-        Path(to).write_text("".join(f"{one}\n" for one in sorted(passed)), encoding="utf-8")
-    if before := os.environ.get("STILLME_PASSED_BEFORE"):
-        count = len(Path(before).read_text(encoding="utf-8").splitlines())
-        terminalreporter.write_line(f"not run again, as they passed before: {count:,} tests")
+    """Figures that a test recorded are printed, whichever worker measured them."""
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
         for name, figure in report.user_properties if report.when == "call" else ():
             terminalreporter.write_line(f"{name}: {figure}")

@@ -90,6 +90,11 @@ def notebook(folder: Path) -> dict[str, Any]:
     return names
 
 
+@pytest.fixture(scope="module")
+def run(finished: Path) -> stillme.LoadedRun:
+    return stillme.load_run(finished / "run")
+
+
 @pytest.mark.slow
 def test_the_notebook_runs_from_an_empty_folder(notebook: dict[str, Any], folder: Path) -> None:
     plan, statuses, means, contents, primary, page = notebook["shown"]
@@ -98,6 +103,8 @@ def test_the_notebook_runs_from_an_empty_folder(notebook: dict[str, Any], folder
     assert means.filter(editor="even")["persons"].to_list() == [3, 3, 3]
     assert contents.height == len(notebook["found"]) and primary.height == 9
     assert page.resolve() == folder / "demo/small/report.html" and page.is_file()
+    run: stillme.LoadedRun = notebook["run"]
+    assert run.pair(run.edits.filter(status="refused")["trial"][0])[1] is None
 
 
 def test_the_page_shows_cells_of_the_notebook() -> None:
@@ -107,6 +114,7 @@ def test_the_page_shows_cells_of_the_notebook() -> None:
     assert [block for block in blocks if block.strip() not in written] == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("notebook")
 @pytest.mark.parametrize("name", ["Audit", "load_run", "analyse"])
 def test_examples_in_docstrings_run(name: str) -> None:
@@ -117,10 +125,9 @@ def test_examples_in_docstrings_run(name: str) -> None:
     assert told.attempted and told.failed == 0
 
 
-def test_tables_are_those_of_the_export(notebook: dict[str, Any], tmp_path: Path) -> None:
-    run: stillme.LoadedRun = notebook["run"]
+def test_tables_are_those_of_the_export(run: stillme.LoadedRun, tmp_path: Path) -> None:
     written = {path.stem for path in run.export(tmp_path) if path.suffix == ".parquet"}
-    assert written == set(run.tables) and {"edits", "scores", "truth", "measurements"} <= written
+    assert written == set(run.tables) and {"edits", "scores", "truth"} <= written
     for name, frame in (("edits", run.edits), ("scores", run.scores), ("judge_scores", run.judged)):
         assert_frame_equal(frame, run.tables[name])
         assert_frame_equal(frame, pl.read_parquet(tmp_path / f"{name}.parquet"))
@@ -128,27 +135,24 @@ def test_tables_are_those_of_the_export(notebook: dict[str, Any], tmp_path: Path
     assert run.ratings is None
 
 
-def test_a_picture_is_the_very_file(notebook: dict[str, Any]) -> None:
-    run: stillme.LoadedRun = notebook["run"]
+def test_a_picture_is_the_very_file(run: stillme.LoadedRun) -> None:
     row = run.edits.filter(status="ok").row(0, named=True)
     before, after = run.pair(row["trial"])
     assert after is not None and before.size == after.size == run.image(row["image"]).size
     assert run.content(row["image"]).startswith((b"\xff\xd8", b"\x89PNG", b"RIFF"))
-    refused = run.edits.filter(status="refused").row(0, named=True)
-    assert run.pair(refused["trial"])[1] is None
     with pytest.raises(stillme.StillmeError, match=r"has no trial 'nobody'\. Take one"):
         run.pair("nobody")
 
 
-def test_an_analysis_is_that_of_the_command(notebook: dict[str, Any], tmp_path: Path) -> None:
+def test_an_analysis_is_that_of_the_command(run: stillme.LoadedRun, tmp_path: Path) -> None:
     """Also from a table in memory of another library, where all that a run knows besides is not there."""
-    found: stillme.Analysis = notebook["found"]
+    found = stillme.analyse(run)
     page = found.write(tmp_path)
     assert {path.stem for path in (tmp_path / "tables").iterdir()} == set(found)
     assert found.sentences[0] in page.read_text(encoding="utf-8")
     said = tables.saying.words(list(found._tables.values()), found._inputs, page)
     assert said == f"{found!r}: {page}"
-    again = stillme.analyse(notebook["run"].scores.to_pandas())
+    again = stillme.analyse(run.scores.to_pandas())
     assert_frame_equal(again["outcomes_by_race"], found["outcomes_by_race"].drop("refused"))
     with pytest.raises(stillme.StillmeError, match="'rates' is not a table; known: design"):
         found.title("rates")

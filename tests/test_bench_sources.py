@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from bench import sources
 
 
+@pytest.mark.slow
 def test_the_bench_makes_shards_that_are_sampled(tmp_path: Path) -> None:
     """A small one, the readers alone: 7 portraits in cells that have so many, all of those in cells that have fewer."""
     folder = tmp_path / "shards"

@@ -47,6 +47,7 @@ def test_every_journey_is_followed() -> None:
 # The README
 
 
+@pytest.mark.slow
 def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
     page = ROOT / "README.md"
     typed = [" ".join(one.words) for one in pages.steps(page) if isinstance(one, pages.Command)]
@@ -70,6 +71,7 @@ def make_small(walk: Walk, words: list[str]) -> None:
 # Gate a release
 
 
+@pytest.mark.slow
 def test_a_release_is_gated(tmp_path: Path) -> None:
     shorter = {"prompts: [O-01, O-05, V-02]": "prompts: [O-01]", **PAIRS}
     may_close = {
@@ -86,6 +88,7 @@ def test_a_release_is_gated(tmp_path: Path) -> None:
 # Audit a hosted editor
 
 
+@pytest.mark.slow
 def test_hosted_editors_are_audited(tmp_path: Path) -> None:
     with hosted() as changes:
         keys = {"OPENAI_API_KEY": "sk-open-7", "GEMINI_API_KEY": "key-gem-7", "BFL_API_KEY": "key-bfl-7"}
@@ -131,6 +134,7 @@ def holds_none(folder: Path, secrets: list[str]) -> None:
 # Run raters on Prolific
 
 
+@pytest.mark.slow
 def test_raters_are_run_on_prolific(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server of the page is on this machine, and the people are bots that a stand-in for Prolific sends."""
     monkeypatch.chdir(tmp_path)
@@ -197,6 +201,7 @@ def test_an_edit_is_measured_on_the_spot(tmp_path: Path) -> None:
 # Portraits of people
 
 
+@pytest.mark.slow
 def test_portraits_are_chosen(tmp_path: Path) -> None:
     data.fairface(tmp_path / "fairface", heads.keys(), copies=1)
     (tmp_path / "here").mkdir()

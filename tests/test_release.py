@@ -45,6 +45,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return sdist, wheel
 
 
+@pytest.mark.slow
 def test_wheel_and_sdist_hold_what_is_under_version_control(built: tuple[Path, Path]) -> None:
     """And, while somebody is at work, what is not yet: a release itself is stricter."""
     sdist, wheel = built
@@ -52,6 +53,7 @@ def test_wheel_and_sdist_hold_what_is_under_version_control(built: tuple[Path, P
     release.check_sdist(sdist, new=True)
 
 
+@pytest.mark.slow
 def test_a_wheel_that_lacks_or_adds_something_is_refused(built: tuple[Path, Path], tmp_path: Path) -> None:
     changed = tmp_path / built[1].name
     with zipfile.ZipFile(built[1]) as whole, zipfile.ZipFile(changed, "w") as part:
@@ -85,6 +87,7 @@ def test_the_wheel_alone_runs_an_audit_and_writes_its_whole_report(
     assert {"tables", "figures", "browse", "pictures", "cards"} <= made
 
 
+@pytest.mark.slow
 def test_a_package_index_shows_the_readme_with_links_and_pictures_that_lead_somewhere(
     built: tuple[Path, Path],
 ) -> None:

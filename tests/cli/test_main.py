@@ -42,7 +42,7 @@ def test_init_check_run_status_export_report(tmp_path: Path, capsys: pytest.Capt
     assert code == 0 and "24 trials" in out
     code, out, _ = call(capsys, "export", tmp_path / "run", "--format", "csv")
     assert code == 0 and (tmp_path / "run/tables/scores.csv").is_file()
-    code, out, _ = call(capsys, "report", tmp_path / "run")
+    code, out, _ = call(capsys, "report", tmp_path / "run", "--only", "html")
     assert code == 0 and out.strip().endswith("report.html")
 
 

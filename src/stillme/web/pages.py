@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-
-# The tools by the names in their addresses, and the packages that have their files.
-TOOLS = {"study": "study.server", "review": "report.review", "select": "sources.selection"}
 
 
 @lru_cache(maxsize=8)
@@ -24,13 +21,14 @@ def environment(package: str) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals["static"] = static
+    made.globals["static"] = partial(static, package)
     return made
 
 
 @lru_cache(maxsize=32)
-def static(package: str, name: str) -> str:
-    """The address of a static file; it changes with its content, so that no browser shows an old one."""
-    folder = resources.files(f"stillme.{TOOLS.get(package, package)}").joinpath("static")
+def static(package: str, tool: str, name: str) -> str:
+    """The address of a static file of the tool's package, or of what all tools share (`web`). It changes with the file's
+    content, so that no browser shows an old one."""
+    folder = resources.files("stillme.web" if tool == "web" else package).joinpath("static")
     content = folder.joinpath(name).read_bytes()
-    return f"/static/{package}/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"
+    return f"/static/{tool}/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"

@@ -38,7 +38,7 @@ import polars as pl
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # the simulated raters are those of the tests
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # this checkout; the simulated raters are those of its tests
 
 GROUPS = {"race": ["white", "black", "indian"], "gender": ["female", "male"], "age": ["20s", "60s"]}
 AUDIT = {
@@ -105,10 +105,10 @@ def stillme(folder: Path, *words: str, codes: tuple[int, ...] = (0,)) -> str:
     return ended.stdout
 
 
-def make(folder: Path) -> None:
+def make(folder: Path, audit: str) -> None:
     """The whole audit, from its configuration to its evidence."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "audit.yaml").write_text(yaml.safe_dump(AUDIT, sort_keys=False), encoding="utf-8")
+    (folder / "audit.yaml").write_text(audit, encoding="utf-8")
     (folder / "calibration.json").write_text(
         stillme(folder, "calibrate", "audit.yaml", "--json"), encoding="utf-8"
     )
@@ -348,7 +348,7 @@ def mask(text: str, masks: list[str]) -> str:
 def record(folder: Path) -> int:
     if folder.exists() and any(folder.iterdir()):
         sys.exit(f"{folder} is not empty; give a new folder.")
-    make(folder)
+    make(folder, yaml.safe_dump(AUDIT, sort_keys=False))
     print(f"Recorded in {folder}: {len(files_of(folder)):,} files.")
     return 0
 
@@ -359,7 +359,7 @@ def compare(folder: Path, most: int) -> int:
     count = 0
     with tempfile.TemporaryDirectory(prefix="stillme-golden-") as scratch:
         fresh, again = Path(scratch) / "fresh", Path(scratch) / "again"
-        make(fresh)
+        make(fresh, (folder / "audit.yaml").read_text(encoding="utf-8"))
         count += tell("The audit made again", differences(folder, fresh), most)
         shutil.copytree(folder, again)
         make_outputs(again)

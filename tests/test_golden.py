@@ -56,7 +56,7 @@ def test_times_and_random_ids_are_no_difference(tmp_path: Path) -> None:
     [
         ("run/report.html", "25 %", "26 %", "line 1: Made TIME of RUN: 25 % -> Made TIME of RUN: 26 %"),
         ("run/report.html", "L 25 1", "L 26 1", "line 4: <path d=M 0 0 L 25 1> -> <path d=M 0 0 L 26 1>"),
-        ("run/report/tables/rates.csv", "0.25", "0.26", "row 1, column rate: 0.25 -> 0.26"),
+        ("run/report/tables/rates.csv", "0.25", "0.26", "row 1 (even), column rate: 0.25 -> 0.26"),
         ("run/report/about.json", "show", "blur", '/faces: "show" -> "blur"'),
     ],
 )
@@ -83,7 +83,7 @@ def test_rows_cells_and_files_are_named(tmp_path: Path) -> None:
         "run/report/face.png: is no longer written",
         "run/report/other.png: is new",
         "run/report/shown.png: bytes: 7692c3ad3540 -> 3fc4ccfe7458",
-        "run/report/tables/rates.parquet: row 1, column rate: 0.25 -> 0.5",
+        "run/report/tables/rates.parquet: row 1 (even), column rate: 0.25 -> 0.5",
     ]
 
 

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import polars as pl
@@ -88,6 +88,7 @@ VOLATILE = re.compile(
 )
 CLOCKS = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00| UTC)?)?")
 DURATIONS = re.compile(r'"TIME",[\d.]+')  # of an exchange, in the pages to browse
+NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?|None|nan|true|false|[0-9a-f]{20,}", re.I)
 IGNORED = re.compile(r"(^|/)(\.analysis/.*|lock|ledger\.backup.*|.*-(wal|shm)|MANIFEST\.json)$")
 
 
@@ -194,6 +195,7 @@ def make_outputs(folder: Path) -> None:
 
 
 Differences = Iterator[str]
+Key = TypeVar("Key")
 Changes = Iterator[tuple[str, str]]  # where, and what was there before and is there now
 
 
@@ -201,7 +203,7 @@ def differences(old: Path, new: Path) -> Differences:
     """Every difference between two folders, file by file."""
     masks = [*masks_of(old), *masks_of(new)]
     before, after = files_of(old), files_of(new)
-    for name in sorted({*before, *after}):
+    for name in sorted({*before, *after}, key=lambda name: (name.startswith(UNPACKED), name)):
         if name not in after:
             yield f"{name}: is no longer written"
         elif name not in before:
@@ -226,7 +228,7 @@ def differ(old: Path, new: Path, masks: list[str]) -> Changes:
     if kind == ".sqlite":
         yield from differ_by_key(rows_of(old, masks), rows_of(new, masks))
     elif kind in (".csv", ".parquet"):
-        yield from differ_by_key(cells_of(old, masks), cells_of(new, masks))
+        yield from differ_by_cell(old, new, masks)
     elif kind == ".json":
         yield from differ_by_key(leaves_of(old, masks), leaves_of(new, masks))
     elif kind in (".html", ".svg", ".md", ".txt", ".tex", ".yaml", ".js", ".css", ".cff", ".jsonl"):
@@ -239,7 +241,7 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
-def differ_by_key(old: dict[str, str], new: dict[str, str]) -> Changes:
+def differ_by_key(old: dict[Key, str], new: dict[Key, str]) -> Iterator[tuple[Key, str]]:
     for key in dict.fromkeys((*old, *new)):
         if old.get(key) != new.get(key):
             yield key, f"{old.get(key, '(nothing)')} -> {new.get(key, '(nothing)')}"
@@ -273,12 +275,27 @@ def rows_of(path: Path, masks: list[str]) -> dict[str, str]:
     return found
 
 
-def cells_of(path: Path, masks: list[str]) -> dict[str, str]:
-    """Every cell of a table by row and column. Rows of the ledger come as they were written, by several threads: sorted."""
+def differ_by_cell(old: Path, new: Path, masks: list[str]) -> Changes:
+    """Rows are told by their number, and by the words that they held."""
+    before = read_table(old)
+    words = [
+        ", ".join(value for value in row if value and not NUMBER.fullmatch(value))[:80] for row in before.rows()
+    ]
+    for (row, column), change in differ_by_key(cells_of(before, masks), cells_of(read_table(new), masks)):
+        about = f" ({words[row - 1]})" if row <= len(words) else ""
+        yield f"row {row}{about}, column {column}", change
+
+
+def read_table(path: Path) -> pl.DataFrame:
+    """A table as text. Rows of the ledger come as several threads wrote them, so they are sorted."""
     frame = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema=False)
     frame = frame.sort(frame.columns) if path.parent.name == "rows" else frame
+    return pl.DataFrame({name: [str(value) for value in frame[name]] for name in frame.columns})
+
+
+def cells_of(frame: pl.DataFrame, masks: list[str]) -> dict[tuple[int, str], str]:
     return {
-        f"row {number + 1}, column {name}": mask(str(value), masks)
+        (number + 1, name): mask(value, masks)
         for number, row in enumerate(frame.iter_rows(named=True))
         for name, value in row.items()
     }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -97,6 +99,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pipeline.run(config.load(folder / "audit.yaml"), Progress())
 
     return prepared.once(tmp_path_factory, "finished", make)
+
+
+def load_tool(name: str) -> Any:
+    """A script of tools/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / f"tools/{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def in_ci() -> bool:

@@ -3,6 +3,7 @@ study whose raters answer. It takes longer than other tests of the quick tier be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,7 +48,9 @@ def test_an_audit_from_its_first_command_to_its_evidence(
     assert "valid" in stillme("check", "audit.yaml")
     assert not (tmp_path / "run").exists(), "check writes nothing"
     stillme("calibrate", "audit.yaml")
-    assert stillme("run", "audit.yaml").strip().endswith("Report: run/report.html")
+    said = stillme("run", "audit.yaml")
+    assert said.strip().endswith("Report: run/report.html")
+    assert all(re.search(rf"Edits, {name}: (\d+) of \1\b", said) for name in EDITORS), said
     rate(tmp_path)
     stillme("study", "import", "run", "study/export-1", "--key", path_of(Path("study/bundle")))
     assert "nothing to do" in stillme("run", "audit.yaml")

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from types import ModuleType
 
 import polars as pl
 import pytest
 
+from tests.conftest import load_tool
+
 ROOT = Path(__file__).parents[1]
 
 
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("golden", ROOT / "tools/golden.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-golden = tool()
+golden = load_tool("golden")
 
 
 def recorded(folder: Path, run: str = "aaaa", at: str = "2026-11-18T10:00:00.000+00:00") -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -11,13 +10,12 @@ import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import yaml
 
 import stillme
-from tests.conftest import dump_audit, in_ci
+from tests.conftest import dump_audit, in_ci, load_tool
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -25,15 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 TITLE = re.compile(r"## (\d+\.\d+\.\d+) \((unreleased|\d{4}-\d\d-\d\d)\)")
 
 
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("release", ROOT / "tools/release.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-release = tool()
+release = load_tool("release")
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+
+from tests.conftest import load_tool
 
 TOOLS = Path(__file__).parents[2] / "tools"
 
@@ -32,10 +32,7 @@ def test_the_sheet_lists_what_stillme_needs_and_nothing_that_only_tests_need(tmp
 
 
 def audited(monkeypatch: pytest.MonkeyPatch, printed: str, words: str = "") -> int:
-    spec = importlib.util.spec_from_file_location("audit_packages", TOOLS / "audit_packages.py")
-    assert spec is not None and spec.loader is not None
-    tool: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
+    tool = load_tool("audit_packages")
     monkeypatch.setattr(tool.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=printed, stderr=words))
     return int(tool.main(["constraints.txt"]))
 

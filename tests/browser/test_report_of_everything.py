@@ -12,10 +12,10 @@ from stillme.engine.progress import Progress
 from stillme.study import ratings
 from stillme.study.builder.key import Key
 from stillme.study.db.deal import Screen
-from tests.browser.conftest import Open
+from tests.browser.conftest import IN_CHROMIUM, Open, is_wide, violations
 from tests.studies import EDITORS, Raters, built, make_run
 
-pytestmark = pytest.mark.browser
+pytestmark = [*IN_CHROMIUM, pytest.mark.slow]
 SCREEN, PHONE, SMALL_PHONE = 1280, 390, 360
 FIGURES = {"drawn-arms", "drawn-slopes-baseline", "drawn-stereotypes", "drawn-cues", "drawn-occupations"}
 FIGURES |= {f"drawn-corrected-{editor}" for editor in EDITORS}
@@ -78,22 +78,18 @@ def test_every_figure_of_every_experiment_is_there_and_fits_its_screen(open_cont
         assert set(names) >= FIGURES and len(names) == len(set(names)), "each is shown once"
         assert [(name, out) for name, _, out in seen if out] == []
         assert [(name, size) for name, size, _ in seen if size < least] == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not is_wide(page)
         scrolled = (
             "[...document.querySelectorAll('figure .scroll')].filter(e => e.scrollWidth > e.clientWidth + 1)"
         )
         assert page.evaluate(f"{scrolled}.length") == 0
 
 
-def test_nobody_is_kept_out_on_a_phone_in_the_dark(open_context: Open, report: Path, axe: str) -> None:
+def test_nobody_is_kept_out_on_a_phone(open_context: Open, report: Path, axe: str) -> None:
     """What no other test has on its page."""
-    page = opened(open_context, report, PHONE, color_scheme="dark")
-    page.evaluate(axe)
-    found = page.evaluate(
-        "async parts => (await axe.run({include: parts}, {preload: false, resultTypes: ['violations']})).violations",
-        [["#drawn-arms"], ["#drawn-stereotypes"], ["#drawn-cues"], ["#people"], ["#made-with"]],
-    )
-    assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found] == []
+    page = opened(open_context, report, PHONE)
+    parts = [["#drawn-arms"], ["#drawn-stereotypes"], ["#drawn-cues"], ["#people"], ["#made-with"]]
+    assert violations(page, axe, parts=parts) == []
 
 
 def test_on_paper_the_wide_figures_stand_and_fit(open_context: Open, report: Path) -> None:
@@ -103,4 +99,4 @@ def test_on_paper_the_wide_figures_stand_and_fit(open_context: Open, report: Pat
     assert {name for name, _, _ in seen} >= FIGURES
     assert min(size for name, size, _ in seen if name.startswith("drawn-")) > 9, "7 pt are 9.3 pixels"
     assert page.locator("svg.narrow:visible").count() == 0
-    assert page.evaluate("document.documentElement.scrollWidth") <= 688
+    assert not is_wide(page)

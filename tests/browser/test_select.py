@@ -16,23 +16,17 @@ from PIL import Image
 
 from stillme.sources.selection.choices import Verb, fold
 from stillme.sources.selection.store import Store
-from tests.browser.conftest import CHROMIUM, Open, violations
+from tests.browser.conftest import IN_CHROMIUM, Open, expect, focus, is_wide, press, small, violations
 from tests.browser.serving import ROOT, Tool
 from tests.sources.selection import shelf
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not Path(CHROMIUM).exists() and os.environ.get("CI") != "true",
-        reason="Chromium is not installed (apt-get install chromium)",
-    ),
-]
+pytestmark = IN_CHROMIUM
 
 Start = Callable[..., Tool]
 PAGES = ("/", "/?show=undecided", "/?show=second-look", "/all", "/log", "/compare", "/export")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shelves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six cells with three candidates each; the second of the first cell fails a criterion, the third was unread."""
     folder = tmp_path_factory.mktemp("shelves")
@@ -59,6 +53,14 @@ def start(shelves: Path, tmp_path: Path) -> Iterator[Start]:
         tool.kill()
 
 
+@pytest.fixture(scope="module")
+def shown(shelves: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
+    """The same for tests that only look."""
+    tool = Tool(Path(shutil.copytree(shelves, tmp_path_factory.mktemp("shown") / "copy"))).start()
+    yield tool
+    tool.kill()
+
+
 def enter(context: Any, tool: Tool, name: str = "anna") -> Any:
     page = context.new_page()
     page.goto(tool.links[name])
@@ -81,17 +83,6 @@ def saved(page: Any, text: str = "") -> None:
     expect(page.locator("#status")).to_have_class(re.compile("saved"))
     if text:
         expect(page.locator("#status")).to_contain_text(text)
-
-
-def expect(locator: Any) -> Any:
-    from playwright.sync_api import expect as playwright_expect
-
-    return playwright_expect(locator)
-
-
-def press(page: Any, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def stored(tool: Tool, name: str = "anna") -> Any:
@@ -193,6 +184,7 @@ def test_notes_flags_and_ticks_and_keys_that_are_typed(open_context: Open, start
     assert page.is_checked(f"#c2-{criterion.id}") and page.input_value("#note") == "glasses 123 n u"
 
 
+@pytest.mark.slow
 def test_filters_carry_through_moving(open_context: Open, start: Start) -> None:
     tool = start()
     page = enter(open_context(), tool)
@@ -237,25 +229,17 @@ def test_criteria_hide_and_single_keys_can_be_turned_off(open_context: Open, sta
     assert len(actions(tool)) == 1, "the button works, the keys did nothing"
 
 
-def test_what_was_acknowledged_survives_a_kill(open_context: Open, start: Start) -> None:
+def test_what_was_acknowledged_survives_a_kill_and_what_was_not_is_kept_and_delivered_once(
+    open_context: Open, start: Start
+) -> None:
     tool = start()
     page = enter(open_context(), tool)
-    cell = visit(page, tool)
+    other = visit(page, tool, 1)
     press(page, "2")
     saved(page)
-    tool.end(signal.SIGKILL)
-    assert len(stored(tool).chosen[cell]) == 1
-    tool.start()
-    page.reload()
-    ready(page)
-    expect(page.locator(".card.chosen .top")).to_contain_text("2 · pool 2")
-
-
-def test_what_was_not_is_kept_said_loudly_and_delivered_once(open_context: Open, start: Start) -> None:
-    tool = start()
-    page = enter(open_context(), tool)
     cell = visit(page, tool)
     tool.end(signal.SIGKILL)
+    assert numbers(tool) == {other: [2]}
     press(page, "1", "3")
     status = page.locator("#status")
     expect(status).to_have_class(re.compile("failing"))
@@ -268,9 +252,12 @@ def test_what_was_not_is_kept_said_loudly_and_delivered_once(open_context: Open,
     tool.start()
     saved(page, "chosen: 3")
     assert page.locator(".card.pending").count() == 0
-    assert numbers(tool) == {cell: [3]} and len(actions(tool)) == 2
+    assert numbers(tool) == {other: [2], cell: [3]} and len(actions(tool)) == 3
+    visit(page, tool, 1)
+    expect(page.locator(".card.chosen .top")).to_contain_text("2 · pool 2")
 
 
+@pytest.mark.slow
 def test_unsent_actions_survive_the_tab(open_context: Open, start: Start) -> None:
     tool = start()
     context = open_context()
@@ -287,6 +274,7 @@ def test_unsent_actions_survive_the_tab(open_context: Open, start: Start) -> Non
     assert numbers(tool) == {cell: [1]} and len(actions(tool)) == 1
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_lost_is_asked_for_again_and_counts_once(open_context: Open, start: Start) -> None:
     tool = start()
     page = enter(open_context(), tool)
@@ -305,6 +293,7 @@ def test_an_answer_that_was_lost_is_asked_for_again_and_counts_once(open_context
     assert lost == [1] and len(actions(tool)) == 1 and numbers(tool) == {cell: [2]}
 
 
+@pytest.mark.slow
 def test_two_reviewers_are_blind_until_both_are_done(open_context: Open, start: Start) -> None:
     tool = start("anna", "ben")
     anna, ben = (enter(open_context(), tool, name) for name in ("anna", "ben"))
@@ -334,6 +323,7 @@ def test_two_reviewers_are_blind_until_both_are_done(open_context: Open, start: 
     assert [a.verb for a in actions(tool)].count(Verb.COMPARE) == 1
 
 
+@pytest.mark.slow
 def test_without_scripts_forms_do_it(open_context: Open, start: Start) -> None:
     tool = start()
     page = enter(open_context(java_script_enabled=False), tool)
@@ -356,6 +346,14 @@ def test_without_scripts_forms_do_it(open_context: Open, start: Start) -> None:
     assert stored(tool).ticks == {}
 
 
+def test_axe_finds_nothing_on_cells_and_on_one(open_context: Open, shown: Tool, axe: str) -> None:
+    page = enter(open_context(), shown)
+    assert violations(page, axe, ["light"]) == []
+    visit(page, shown)
+    assert violations(page, axe, ["light"]) == []
+
+
+@pytest.mark.slow
 def test_axe_finds_nothing_on_any_page_in_light_and_dark(open_context: Open, start: Start, axe: str) -> None:
     tool = start("anna", "ben")
     other = enter(open_context(), tool, "ben")
@@ -363,7 +361,7 @@ def test_axe_finds_nothing_on_any_page_in_light_and_dark(open_context: Open, sta
     cells = [f"/cell/{cell.id}" for cell in tool.plan.grid.cells[:1]]
 
     def look(where: str) -> None:
-        assert violations(page, axe) == {}, where
+        assert violations(page, axe) == [], where
 
     for address in (*PAGES, *cells):
         page.goto(tool.base + address)
@@ -391,39 +389,26 @@ def test_axe_finds_nothing_on_any_page_in_light_and_dark(open_context: Open, sta
     look("compared")
     stranger = open_context().new_page()
     stranger.goto(tool.base)
-    assert violations(stranger, axe) == {}
+    assert violations(stranger, axe) == []
 
 
-def test_targets_are_large_and_focus_is_seen(open_context: Open, start: Start) -> None:
-    tool = start()
-    page = enter(open_context(), tool)
-    visit(page, tool)
-    small = page.evaluate(
-        "[...document.querySelectorAll('main a, main button, .criteria label, header a, header button')]"
-        ".filter(e => e.checkVisibility()).map(e => [e.textContent.trim(), e.getBoundingClientRect()])"
-        ".filter(([, r]) => r.height < 44 || r.width < 44).map(([t]) => t)"
-    )
-    assert small == []
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
-    style = page.evaluate("(e => [e.outlineStyle, e.outlineWidth])(getComputedStyle(document.activeElement))")
-    assert style == ["solid", "3px"]
-
-
-@pytest.mark.parametrize("width", [1920, 1280, 390])
-def test_faces_are_equal_in_size_whole_and_undistorted(open_context: Open, start: Start, width: int) -> None:
-    tool = start()
-    page = enter(open_context(viewport={"width": width, "height": 844}), tool)
-    visit(page, tool)
+@pytest.mark.parametrize("width", [1280, *(pytest.param(other, marks=pytest.mark.slow) for other in (1920, 390))])
+def test_faces_are_equal_whole_and_undistorted_and_targets_large(
+    open_context: Open, shown: Tool, width: int
+) -> None:
+    page = enter(open_context(viewport={"width": width, "height": 844}), shown)
+    visit(page, shown)
     boxes = page.evaluate(
         "[...document.querySelectorAll('.card img')].map(i => [i.clientWidth, i.clientHeight,"
         " getComputedStyle(i).objectFit, i.naturalWidth > 0])"
     )
     assert len({tuple(box) for box in boxes}) == 1
     assert boxes[0][2:] == ["contain", True] and boxes[0][0] > 100
-    for address in (*PAGES, f"/cell/{tool.plan.grid.cells[0].id}"):
-        page.goto(tool.base + address)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+    assert small(page, "main a, main button, .criteria label, header a, header button") == []
+    assert focus(page) == ["solid", "3px"]
+    for address in (*PAGES, f"/cell/{shown.plan.grid.cells[0].id}"):
+        page.goto(shown.base + address)
+        assert not is_wide(page), address
 
 
 SHIFTS = """
@@ -445,6 +430,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
     tool.kill()
 
 
+@pytest.mark.slow
 def test_588_thumbnails_come_decoded_and_move_nothing(open_context: Open, whole: Tool) -> None:
     context = open_context()
     context.add_init_script(SHIFTS)
@@ -452,11 +438,9 @@ def test_588_thumbnails_come_decoded_and_move_nothing(open_context: Open, whole:
     page.goto(f"{whole.base}/all")
     ready(page)
     assert page.locator(".strip img").count() == 588
-    for _ in range(200):
-        page.mouse.wheel(0, 700)
-        page.wait_for_timeout(30)
-        if page.evaluate("scrollY + innerHeight >= document.documentElement.scrollHeight - 2"):
-            break
+    scroll = "here => new Promise(done => { scrollTo(0, here); requestAnimationFrame(() => requestAnimationFrame(done)); })"
+    for here in range(0, page.evaluate("document.documentElement.scrollHeight"), 700):
+        page.evaluate(scroll, here)
     page.evaluate(
         "Promise.all([...document.querySelectorAll('.strip img')].map(async (i) => {"
         " i.loading = 'eager'; await i.decode(); }))"
@@ -473,6 +457,7 @@ def test_ctrl_c_says_that_everything_is_saved(start: Start) -> None:
     assert "is saved" in tool.end(signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_the_pictures_on_the_page_about_selecting(open_context: Open, whole: Tool, tmp_path: Path) -> None:
     """With STILLME_PICTURES=1 they are put where docs/selecting.md shows them. Rendered heads, nobody's photographs."""
     page = enter(open_context(viewport={"width": 1680, "height": 1000}), whole)

@@ -5,7 +5,6 @@ On the sample of FairFace where it lies beside the project, else on rendered hea
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -23,20 +22,13 @@ from stillme.core import images
 from stillme.sources import heads
 from stillme.sources.selection.choices import Verb
 from stillme.sources.selection.store import Store
-from tests.browser.conftest import CHROMIUM, Open
+from tests.browser.conftest import IN_CHROMIUM, Open, expect
 from tests.conftest import audit_data
 from tests.sources.selection import data
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLE = ROOT.parent / "shared/data/fairface_sample"
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not Path(CHROMIUM).exists() and os.environ.get("CI") != "true",
-        reason="Chromium is not installed (apt-get install chromium)",
-    ),
-]
+pytestmark = [*IN_CHROMIUM, pytest.mark.slow]
 
 
 def stillme(folder: Path, *words: str) -> str:
@@ -77,8 +69,6 @@ RANKS = "cards => cards.map(card => Number(/rank (\\d+) of/.exec(card.innerText)
 
 def choose_by_keyboard(page: Any) -> None:
     """The first by the pre-screen, on every page; what one would do in a hurry, and never with a mouse."""
-    from playwright.sync_api import expect
-
     ranks = page.locator("[data-candidate]").evaluate_all(RANKS)
     page.keyboard.press(str(ranks.index(min(ranks)) + 1))
     expect(page.locator("#status")).to_have_class(re.compile("saved"))

@@ -18,19 +18,12 @@ from stillme.study.db.deal import allowed, is_passed
 from stillme.study.db.people import Launch
 from stillme.study.server import answers, coordinators
 from stillme.study.server.answers import Operation
-from tests.browser.conftest import CHROMIUM, Open
+from tests.browser.conftest import IN_CHROMIUM, Open, in_both_schemes, is_wide, violations
 from tests.study import bundles
 from tests.study.office import RULES
 from tests.study.running import Running
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.xdist_group("study-admin"),
-    pytest.mark.skipif(
-        not Path(CHROMIUM).exists() and os.environ.get("CI") != "true",
-        reason="Chromium is not installed (apt-get install chromium)",
-    ),
-]
+pytestmark = IN_CHROMIUM
 PASSWORD = "three random words"
 KEPT = os.environ.get("STILLME_SHOTS", "")  # a folder for pictures of the pages
 
@@ -107,39 +100,35 @@ def entered(served: Running, open_context: Open) -> Callable[..., Any]:
     return log_in
 
 
-def complaints(page: Any, axe: str, name: str) -> list[str]:
-    """What axe finds; the page's picture is kept where a folder for it is given."""
-    page.evaluate(axe)
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    if KEPT:
-        page.screenshot(path=str(Path(KEPT) / f"{name}.png"), full_page=True)
-    return [f"{name}: {one['id']} {one['nodes'][0]['html'][:120]}" for one in found["violations"]]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@in_both_schemes
 def test_every_page_is_for_everybody(
     served: Running, entered: Callable[..., Any], open_context: Open, axe: str, scheme: str
 ) -> None:
-    outside = open_context(color_scheme=scheme).new_page()
+    outside = open_context().new_page()
     outside.goto(f"{served.origin}/admin/login")
-    found = complaints(outside, axe, f"login-{scheme}")
-    page = entered(color_scheme=scheme)
-    found += complaints(page, axe, f"overview-{scheme}")
+    page = entered()
+
+    def look(name: str, page: Any = page) -> None:
+        """The page's picture is kept where a folder for it is given."""
+        assert violations(page, axe, [scheme]) == [], name
+        if KEPT:
+            page.screenshot(path=str(Path(KEPT) / f"{name}-{scheme}.png"), full_page=True)
+
+    look("login", outside)
+    look("overview")
     page.locator("#marked a").first.click()
     page.wait_for_url("**/raters/*")
-    found += complaints(page, axe, f"rater-{scheme}")
+    look("rater")
     for name in ("comments", "log"):
         page.goto(f"{served.origin}/admin/{name}")
-        found += complaints(page, axe, f"{name}-{scheme}")
-    assert found == []
+        look(name)
 
 
 def test_pages_fit_a_small_screen(served: Running, entered: Callable[..., Any]) -> None:
     page = entered(viewport={"width": 390, "height": 800})
     for path in ("/admin", "/admin/log"):
         page.goto(served.origin + path)
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= 390, f"{path} is {wide} wide"
+        assert not is_wide(page), path
 
 
 def test_the_overview_keeps_itself_up_to_date(served: Running, entered: Callable[..., Any]) -> None:

@@ -11,20 +11,14 @@ from tests.report.browse import made
 
 @pytest.fixture(scope="session")
 def wall_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made.build_wall(tmp_path_factory.mktemp("wall"))
+    return made.wall_run(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def heads_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made.build_heads(tmp_path_factory.mktemp("heads"))
+    return made.heads_run(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def walled(wall_run: Path) -> Path:
-    """Written into the run's own folder, as the report is."""
-    return made.write(wall_run, wall_run / "report")
-
-
-@pytest.fixture(scope="session")
-def blurred(heads_run: Path) -> Path:
-    return made.write(heads_run, heads_run / "blurred", "blur")
+    return wall_run / "report"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from stillme import pipeline
 from stillme.core.records import Adjudication
@@ -15,6 +18,7 @@ from stillme.ledger import Run
 from stillme.plan import config
 from stillme.plan import design as designing
 from stillme.report import browse
+from tests import prepared
 from tests.conftest import dump_audit
 from tests.report.review import wall
 
@@ -23,9 +27,25 @@ HOSTILE = (
 )
 
 
-def build_wall(folder: Path) -> Path:
-    """240 trials. Judges write what breaks pages, people have decided some scores, a provider names our folder."""
-    run = wall.build(folder, prompts=5, races=2, editors=("even", "erases"))
+def wall_run(factory: pytest.TempPathFactory) -> Path:
+    """240 trials. Judges write what breaks pages, people have decided some scores, a provider names our folder. The
+    bundle is in the run's own folder, as the report is."""
+
+    def make(folder: Path) -> None:
+        run = _hostile(Path(shutil.copytree(wall.small(factory), folder / "run")))
+        (run / "report.html").write_text("<!doctype html><title>The report</title>", encoding="utf-8")
+        write(run, run / "report")
+
+    return prepared.once(factory, "browse-wall", make) / "run"
+
+
+def heads_run(factory: pytest.TempPathFactory) -> Path:
+    """People with faces, of whom a bundle is in the run's own folder."""
+    made = prepared.once(factory, "browse-heads", lambda folder: write(run := _heads(folder), run / "report"))
+    return made / "run"
+
+
+def _hostile(run: Path) -> Path:
     hostile = json.dumps({"__proto__": HOSTILE, "other": HOSTILE, "where": f"{run.resolve()}/objects and {run}/x"})
     (run / "ledger.backup").unlink()  # what is changed below is no damage
     with closing(sqlite3.connect(run / "ledger.sqlite")) as ledger, ledger:
@@ -41,8 +61,8 @@ def build_wall(folder: Path) -> Path:
     return run
 
 
-def build_heads(folder: Path) -> Path:
-    """People with faces: a diagnosis that is measured, two arms, and a scene of two portraits."""
+def _heads(folder: Path) -> Path:
+    """A diagnosis that is measured, two arms, and a scene of two portraits."""
     groups = {"race": ["white", "black"], "gender": ["female", "male"], "age": ["20s"]}
     dump_audit(
         folder / "audit.yaml",

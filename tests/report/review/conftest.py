@@ -15,8 +15,7 @@ from tests.report.review import wall
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """24 portraits × 5 prompts × 2 editors: 240 trials. Tests only read it."""
-    return wall.build(tmp_path_factory.mktemp("small"), prompts=5, races=2, editors=("even", "erases"))
+    return wall.small(tmp_path_factory)
 
 
 @pytest.fixture

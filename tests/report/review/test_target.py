@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import polars as pl
 import pytest
-from starlette.testclient import TestClient
 
 from stillme.analysis import experiments
 from stillme.analysis.frames import tidy
@@ -21,16 +20,14 @@ from stillme.plan import config
 from stillme.plan import design as designing
 from stillme.plan.design import Design
 from stillme.protocol import builtin
-from stillme.report.review.app import make_app
 from stillme.report.review.desk import Decision, Desk, RefusedError
 from stillme.report.review.query import Query
 from stillme.stats.stereotype import CATEGORIES, Stereotypes
 from stillme.steps import judge
-from stillme.web.sessions import Sessions
 from tests.conftest import dump_audit
 from tests.report.review import wall
+from tests.report.review.test_app import token, visit
 
-KEY = b"s" * 64
 APART, ALONE, SEVERAL = 0, 1, 2  # which scene of the plan has what
 SCORES = dict.fromkeys(builtin().axes, 3)
 
@@ -171,9 +168,7 @@ def test_only_scenes_have_a_target(desk: Desk) -> None:
 
 def test_a_reviewer_sees_what_judges_saw_and_decides_by_the_form(desk: Desk) -> None:
     trial = scene(desk)
-    origin = {"Origin": "http://localhost"}
-    client = TestClient(make_app(desk, "anna", KEY), "http://localhost", headers=origin)
-    client.get("/enter", params={"key": Sessions(KEY, ["anna"]).key("anna")})
+    client = visit(desk, "anna")
     page = client.get(f"/samples/{trial}").text
     target = desk.state().trial[trial].about["target"]
     assert f"Gender presentation of the target, the {target}" in page and "open flag" in page
@@ -181,9 +176,7 @@ def test_a_reviewer_sees_what_judges_saw_and_decides_by_the_form(desk: Desk) -> 
         assert words in page
     held = re.findall(r"<td[^>]*><strong>(\d)</strong>", page)
     assert held == ["1", "5", "1"], "each judge's, and what holds"
-    token = re.search(r'name="token" value="([^"]+)"', page)
-    assert token
-    sent = {"token": token[1], "op": str(uuid4()), "trial": trial, "axis": TARGET_GENDER, "score": "5"}
+    sent = {"token": token(page), "op": str(uuid4()), "trial": trial, "axis": TARGET_GENDER, "score": "5"}
     answer = client.post("/decide", data={**sent, "why": "A beard, and it is painted on."}).text
     assert "decided by a person" in answer and "5 (Clearly feminine)" in answer and "flag closed" in answer
     log = client.get("/decisions").text

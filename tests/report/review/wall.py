@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from stillme.core import images
 from stillme.core.records import Attempt, Edit, Portrait, Status, Verdict
@@ -18,12 +19,19 @@ from stillme.plan import design as designing
 from stillme.plan.design import Design
 from stillme.protocol import builtin
 from stillme.steps import judge
+from tests import prepared
 from tests.conftest import dump_audit
 
 AT = "2026-01-02T03:04:05.000+00:00"
 EDITORS = ("even", "lightens", "erases")
 REFUSED, FAILED, SILENT = 0.03, 0.01, 0.04  # shares of edits and of verdicts
 RAW = b'{"answer": "<b>as it came</b>"}'
+
+
+def small(factory: pytest.TempPathFactory) -> Path:
+    """24 portraits × 5 prompts × 2 editors: 240 trials. Tests only read this run."""
+    made = prepared.once(factory, "wall", lambda folder: build(folder, 5, 2, ("even", "erases")))
+    return made / "run"
 
 
 def build(

@@ -63,23 +63,29 @@ def axe() -> str:
 
 in_both_schemes = pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 COLOURS = ("color-contrast", "link-in-text-block")  # the rules that another scheme may break
-RUN = """async ([dark, parts]) => {
-  const rules = dark ? { runOnly: dark } : {};
-  const how = { preload: location.protocol !== "file:", resultTypes: ["violations"], ...rules };
-  const found = await axe.run(parts ? { include: parts } : document, how);
+RUN = """async ([only, without, parts]) => {
+  const rules = Object.fromEntries(without.map(name => [name, { enabled: false }]));
+  const how = { preload: location.protocol !== "file:", resultTypes: ["violations"], rules };
+  if (only.length) how.runOnly = only;
+  const found = await axe.run(parts.length ? { include: parts } : document, how);
   return found.violations.map(one => one.id + " " + one.nodes[0].html.slice(0, 200));
 }"""
 
 
 def violations(
-    page: Any, axe: str, schemes: Sequence[str] = ("light", "dark"), parts: list[list[str]] | None = None
+    page: Any,
+    axe: str,
+    schemes: Sequence[str] = ("light", "dark"),
+    without: Sequence[str] = (),
+    parts: Sequence[Sequence[str]] = (),
 ) -> list[str]:
     """What axe finds on a page or its parts, in light everything and in dark what another scheme changes."""
     page.evaluate(axe)
     found: list[str] = []
     for scheme in schemes:
         page.emulate_media(color_scheme=scheme)
-        found += [f"{scheme}: {one}" for one in page.evaluate(RUN, [COLOURS if scheme == "dark" else None, parts])]
+        seen = page.evaluate(RUN, [COLOURS if scheme == "dark" else (), without, parts])
+        found += [f"{scheme}: {one}" for one in seen]
     page.emulate_media(color_scheme="light")
     return found
 

@@ -1,11 +1,8 @@
-"""A large request that comes on is awaited; one that drips is not. Over real sockets, with a short patience."""
+"""A large request that comes on is awaited; one that drips is not. Over real sockets, by a clock that tests move."""
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
-from collections.abc import Iterator
+import asyncio
 
 import pytest
 import uvicorn
@@ -13,48 +10,68 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
+from uvicorn.server import ServerState
 
 from stillme.web import patience
 from stillme.web.patience import Patience
-from stillme.web.server import listen
 
 SIZE, PIECE, PAUSE = 6_000, 500, 0.1  # 5,000 bytes a second
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """Its time stands still until a test moves it."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
 
 
 async def counted(request: Request) -> PlainTextResponse:
     return PlainTextResponse(str(len(await request.body())))
 
 
-@pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+async def answered(piece: int) -> bytes:
+    """What a client hears that sends its body piece by piece; nothing where it is given up."""
+    config = uvicorn.Config(Starlette(routes=[Route("/", counted, methods=["POST"])]), lifespan="off")
+    config.load()
+    came: list[int] = []
+    ended = asyncio.Event()
+
+    class Watched(Patience):
+        def data_received(self, data: bytes) -> None:
+            came.append(len(data))
+            super().data_received(data)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            ended.set()
+            super().connection_lost(exc)
+
+    loop, sent = asyncio.get_running_loop(), 0
+    assert isinstance(loop, Loop)
+    server = await loop.create_server(lambda: Watched(config, ServerState(), {}), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    pieces = [f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {SIZE}\r\n\r\n".encode()]
+    for one in pieces + [b"x" * piece] * (SIZE // PIECE):
+        writer.write(one)
+        sent += len(one)
+        while sum(came) < sent and not ended.is_set():
+            await asyncio.sleep(0)
+        loop.now += PAUSE
+    try:
+        return await reader.read(1000)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+        server.close()
+        await ended.wait()
+
+
+@pytest.mark.parametrize(("piece", "said"), [(PIECE, str(SIZE)), (1, "")], ids=["comes on", "drips"])
+def test_a_body_takes_as_long_as_it_comes_on(monkeypatch: pytest.MonkeyPatch, piece: int, said: str) -> None:
     monkeypatch.setattr(patience, "SECONDS", 0.5)
     monkeypatch.setattr(patience, "RATE", 1_000.0)
-    app = Starlette(routes=[Route("/", counted, methods=["POST"])])
-    server = uvicorn.Server(uvicorn.Config(app, http=Patience, lifespan="off", log_level="warning"))
-    with listen("127.0.0.1", 0) as bound:
-        thread = threading.Thread(target=server.run, args=([bound],))
-        thread.start()
-        yield bound.getsockname()[1]
-        server.should_exit = True
-        thread.join()
-
-
-def answer(port: int, piece: int) -> bytes:
-    """What a client hears that sends its body piece by piece; nothing where it is given up."""
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        try:
-            connection.sendall(f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {SIZE}\r\n\r\n".encode())
-            for _ in range(SIZE // PIECE):
-                time.sleep(PAUSE)
-                connection.sendall(b"x" * piece)
-            return connection.recv(1000)
-        except OSError:
-            return b""
-
-
-def test_a_large_body_takes_as_long_as_it_comes_on(port: int) -> None:
-    assert answer(port, PIECE).endswith(str(SIZE).encode())
-
-
-def test_a_body_that_drips_is_given_up(port: int) -> None:
-    assert answer(port, 1) == b""
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        heard = runner.run(answered(piece)).decode()
+    assert heard.endswith(said) and bool(heard) is bool(said)

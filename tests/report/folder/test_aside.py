@@ -17,7 +17,7 @@ from tests.report.plots.frames import draw
 
 @pytest.fixture(scope="module")
 def figures() -> list[Drawn]:
-    return [replace(draw("forest"), id=f"f{n}") for n in range(2)]
+    return [replace(draw("arms"), id=f"f{n}") for n in range(2)]
 
 
 @pytest.fixture(autouse=True)

@@ -221,6 +221,7 @@ def test_a_decision_that_did_not_arrive_is_kept_and_delivered_once(open_context:
     assert standing(fresh, trial, axis) == ("cannot_tell", None, True, False)
 
 
+@pytest.mark.slow
 def test_without_scripts_forms_do_it(open_context: Open, fresh: Tool) -> None:
     page = open_context(java_script_enabled=False).new_page()
     page.goto(fresh.link)

@@ -148,6 +148,7 @@ def test_the_overview_keeps_itself_up_to_date(served: Running, entered: Callable
     context_page.get_by_text("could not be updated").wait_for()
 
 
+@pytest.mark.slow
 def test_all_works_without_scripts(served: Running, entered: Callable[..., Any]) -> None:
     page = entered(java_script_enabled=False)
     page.get_by_role("link", name="Reload").click()

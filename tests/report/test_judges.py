@@ -58,13 +58,19 @@ def told() -> Context:
     return context(judges=(HOSTED, JUDGES[1]))
 
 
-def section(found: Findings, shown: Context) -> str:
-    html = build(found, shown)
+@cache
+def page() -> str:
+    return build(findings(), told())
+
+
+def section(found: Findings | None = None, shown: Context | None = None) -> str:
+    """Of what is found and told unless told otherwise."""
+    html = build(found or findings(), shown or told()) if found or shown else page()
     return Text(html.split('<section id="judges"')[1].split("</section>")[0]).text
 
 
 def test_every_judge_says_how_it_was_asked_and_what_it_took() -> None:
-    said = section(findings(), told())
+    said = section()
     for words in (
         "Flash flash-3 effort low, seed 7 temperature: the model takes none version 1, 0123456789ab",
         "1,234 2.50",
@@ -76,7 +82,7 @@ def test_every_judge_says_how_it_was_asked_and_what_it_took() -> None:
 
 
 def test_simulated_judges_have_no_empty_columns() -> None:
-    said = section(findings(), context())
+    said = section(shown=context())
     assert "How judges were asked" in said
     assert not {"Model", "Parameters in effect", "Without effect", "Form"} & set(
         said.split("Agreement")[0].split()
@@ -84,8 +90,7 @@ def test_simulated_judges_have_no_empty_columns() -> None:
 
 
 def test_agreement_with_oneself_stands_beside_agreement_with_others() -> None:
-    found = findings()
-    said = section(found, told())
+    found, said = findings(), section()
     assert "gave the same score in 50.0 % of 4 score pairs" in said.replace("\N{NO-BREAK SPACE}", " ")
     assert said.index("Agreement of two judges by axis") < said.index(
         "Agreement of each judge with itself by axis"
@@ -93,24 +98,23 @@ def test_agreement_with_oneself_stands_beside_agreement_with_others() -> None:
     rows = said[said.index("Looked twice") :]
     assert "2/4" in rows, "five edits were looked at twice, four got two scores"
     alone = changed(found, itself=judging(found).itself.clear())
-    assert not sentences.agreed_with_themselves(alone) and "with itself" not in section(alone, told())
+    assert not sentences.agreed_with_themselves(alone) and "with itself" not in section(alone)
 
 
 def test_who_is_refused_a_verdict_more_often_is_told_on_the_first_screen() -> None:
-    found = findings()
     label = builtin().groups.labels("race")[HIT]
     claim = f"Flash refused to judge edits of people perceived as {label} more often than everyone else"
-    html = build(found, told())
-    assert claim in Text(html.split('id="first-refusals"')[1].split("</div>")[0]).text
-    assert claim in section(found, told()) and "Verdicts refused by perceived race" in section(found, told())
-    assert len(refusals.judges_claims(found, told())) == 1
+    assert claim in Text(page().split('id="first-refusals"')[1].split("</div>")[0]).text
+    assert claim in section() and "Verdicts refused by perceived race" in section()
+    assert len(refusals.judges_claims(findings(), told())) == 1
 
 
 def test_refusals_without_a_shown_difference_are_no_accusation() -> None:
     found = findings(0.05, 0.05)
     quiet = changed(found, refusals=judging(found).refusals.with_columns(p_holm=1.0))
-    assert "refused to judge" not in build(quiet, told())
-    assert "No difference between groups was shown (that is not evidence of none)" in section(quiet, told())
+    html = build(quiet, told())
+    assert "refused to judge" not in html
+    assert "No difference between groups was shown (that is not evidence of none)" in Text(html).text
 
 
 def test_without_refusals_there_is_no_table_of_them() -> None:

@@ -37,13 +37,19 @@ def page(made: Mitigation) -> str:
     return build(None, ready, Further((mitigation.build(made, ready),), said=mitigation.said(made, ready)))
 
 
-def said(made: Mitigation) -> str:
-    section = page(made).split('<section id="mitigation"')[1].split("</section>")[0]
+@cache
+def whole() -> str:
+    return page(found())
+
+
+def said(made: Mitigation | None = None) -> str:
+    """Of what is found unless told otherwise."""
+    section = (page(made) if made else whole()).split('<section id="mitigation"')[1].split("</section>")[0]
     return Text(section).text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_it_says_what_was_compared_and_how_many() -> None:
-    text = said(found())
+    text = said()
     assert "500 cases (portrait × prompt × editor) of 84 persons were edited in 4 arms" in text
     for arm in builtin().manifest.arms:
         assert f"“{arm.label}”" in text
@@ -90,7 +96,7 @@ def test_without_an_arm_that_asks_again_the_expected_part_is_said_to_be_unknown(
 
 
 def test_published_figures_stand_beside_every_group() -> None:
-    text = said(found())
+    text = said()
     protocol = builtin()
     table = text[text.index("Published before") : text.index("Difference by perceived race and axis")]
     for row in protocol.published[mitigation.BEFORE_AND_AFTER]:
@@ -105,13 +111,13 @@ def test_published_figures_stand_beside_every_group() -> None:
 
 
 def test_every_figure_has_its_pairs_and_persons_and_a_csv() -> None:
-    html = page(found())
+    html = whole()
     later = ("no-worse", "no-worse-by-editor", "tradeoff-any", "tradeoff-axes", "omnibus", "ranks", "published")
     first = ("arms", "before-after", "by-race", "by-gender", "by-age", "directions", "by-editor", "asked")
     for name in (*first, *later):
         assert f'download="mitigation-{name}.csv"' in html, name
     row = found().effects.to_dicts()[0]
-    assert f"{row['pairs']}/{row['cases']} pairs, {row['persons']} persons" in said(found())
+    assert f"{row['pairs']}/{row['cases']} pairs, {row['persons']} persons" in said()
 
 
 def test_marked_feature_prompts_have_a_table_without_them() -> None:
@@ -121,7 +127,7 @@ def test_marked_feature_prompts_have_a_table_without_them() -> None:
         made, protocol, selected_on_outcome=False, marked=made["person"].unique(maintain_order=True)[:2].to_list()
     )
     assert "2 persons had a feature prompt that still held words" in said(some)
-    assert "Without marked feature prompts" not in said(found())
+    assert "Without marked feature prompts" not in said()
 
 
 @pytest.mark.parametrize("arms", [("baseline", "feature"), ("feature", "placebo"), ("baseline",)])
@@ -133,7 +139,7 @@ def test_fewer_arms_are_a_report_too(arms: tuple[str, ...]) -> None:
 
 
 def test_the_same_numbers_give_the_same_page() -> None:
-    assert page(found()) == page(found()) and "unbiased" not in page(found()).lower()
+    assert page(found()) == whole() and "unbiased" not in whole().lower()
 
 
 def test_whether_edits_are_still_made_is_said_with_the_margin() -> None:
@@ -146,9 +152,7 @@ def test_whether_edits_are_still_made_is_said_with_the_margin() -> None:
     assert f"(−{abs(feature['difference']):.2f}, one-sided bounds [" in told[0]
     lost = rows.with_columns(verdict=pl.lit("worse"))
     assert "was shown to be worse" in tradeoff.kept(replace(found(), no_worse=lost), shown(), lambda one: True)[0]
-    assert "Is the edit still made?" in said(found()) and told[0].replace("\N{NO-BREAK SPACE}", " ") in said(
-        found()
-    )
+    assert "Is the edit still made?" in said() and told[0].replace("\N{NO-BREAK SPACE}", " ") in said(found())
 
 
 def test_an_arm_dominates_only_where_both_sides_were_shown() -> None:
@@ -187,11 +191,11 @@ def test_a_choice_that_nobody_told_is_seen_and_nothing_is_claimed_from_it() -> N
     assert "without looking at any outcome" not in text and "says nothing: chosen by outcome" in text
     assert not any("against the prompt alone" in line for line in mitigation.claims(untold, shown()))
     assert "look as if they had been chosen" in mitigation.said(untold, shown())[0]
-    assert "nothing speaks for a choice by the outcome" in said(found())
+    assert "nothing speaks for a choice by the outcome" in said()
 
 
 def test_the_published_rows_stand_in_the_published_order() -> None:
-    text = said(found())
+    text = said()
     table = text[text.index("Means over edits, by perceived race") :]
     printed = [row["race"] for row in builtin().published[mitigation.BY_GROUP]]
     places = [table.index(f" {name}") for name in printed]

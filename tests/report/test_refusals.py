@@ -34,18 +34,21 @@ def uneven() -> Findings:
     return audit(refused=unevenly, ways=WAYS)
 
 
-def first_screen(findings: Findings) -> str:
-    html = build(findings, context())
+@cache
+def page() -> str:
+    return build(uneven(), context())
+
+
+def first_screen(html: str) -> str:
     return Text(html.split('id="first-refusals"')[1].split("</div>")[0]).text
 
 
-def section(findings: Findings) -> str:
-    html = build(findings, context())
+def section(html: str) -> str:
     return html.split('<section id="refusals"')[1].split("</section>")[0]
 
 
 def test_shown_differences_stand_on_the_first_screen_with_their_size() -> None:
-    findings, said = uneven(), first_screen(uneven())
+    findings, said = uneven(), first_screen(page())
     row = findings.refusals.by_group.filter(dimension=BY, editor="lighten", group=HIT).row(0, named=True)
     assert f"Lightener (simulated) refused people perceived as {LABEL} more often than everyone else" in said
     assert f"a difference of {row['difference'] * 100:.1f} percentage points" in said
@@ -58,32 +61,32 @@ def test_shown_differences_stand_on_the_first_screen_with_their_size() -> None:
 
 def test_an_even_rate_is_not_called_a_difference() -> None:
     findings = audit(refused=0.05)
-    said = first_screen(findings)
+    said = first_screen(build(findings, context()))
     assert "No difference between groups was shown (that is not evidence of none)." in said
     assert "a difference of" not in said and not refusals.claims(findings, context())
 
 
 def test_no_refusal_is_one_line_with_its_denominator() -> None:
-    findings = audit(refused=0.0, prompts=4)
-    assert first_screen(findings).endswith("No edit was refused: all 1,008 that were decided gave a picture.")
-    assert "<svg" not in section(findings), "nothing to draw"
+    html = build(audit(refused=0.0, prompts=4), context())
+    assert first_screen(html).endswith("No edit was refused: all 1,008 that were decided gave a picture.")
+    assert "<svg" not in section(html), "nothing to draw"
 
 
 def test_failures_are_said_to_be_no_refusals() -> None:
     findings = audit(refused=0.03, ways=("timeout",), prompts=4)
-    said = first_screen(findings)
+    said = first_screen(build(findings, context()))
     failed = findings.refusals.by_editor["failed"].sum()
     assert failed and f"{failed} edits failed, which is no refusal." in said and "No edit was refused" in said
 
 
 def test_nothing_decided_says_nothing() -> None:
-    findings = audit(broken=("even", "lighten", "replace"), ways=("network",), prompts=2)
-    assert "nothing is known about refusals" in first_screen(findings)
-    assert not re.search(r"\b(nan|None)\b", Text(section(findings)).text)
+    html = build(audit(broken=("even", "lighten", "replace"), ways=("network",), prompts=2), context())
+    assert "nothing is known about refusals" in first_screen(html)
+    assert not re.search(r"\b(nan|None)\b", Text(section(html)).text)
 
 
 def test_the_table_has_every_count_of_every_group() -> None:
-    text = Text(section(uneven())).text
+    text = Text(section(page())).text
     for row in uneven().refusals.by_group.to_dicts():
         assert f"{row['refused']:,}/{row['decided']:,}" in text
     for heading in ("Asked", "Answered", "Failed", "Way in", "Way out", "Own words", "Against everyone else"):
@@ -92,7 +95,7 @@ def test_the_table_has_every_count_of_every_group() -> None:
 
 
 def test_codes_are_shown_verbatim_and_read_in_words() -> None:
-    text = Text(section(uneven())).text
+    text = Text(section(page())).text
     assert "refused on the way in input_blocked_by_policy" in text
     hostile = uneven().refusals.codes.with_columns(code=pl.lit("<b>blocked</b>"))
     findings = Findings(**{**vars(uneven()), "refusals": _with(uneven(), codes=hostile)})
@@ -116,5 +119,5 @@ def test_of_two_groups_only_the_one_that_is_refused_more_is_told() -> None:
 @pytest.mark.parametrize("persons", [2, 5])
 def test_few_persons_are_dashes_that_say_why(persons: int) -> None:
     findings = audit(persons=people(builtin())[:persons], refused=0.5, prompts=6)
-    assert "too few persons, or nobody alike to compare with" in section(findings)
+    assert "too few persons, or nobody alike to compare with" in section(build(findings, context()))
     assert not refusals.claims(findings, context())

@@ -1,4 +1,5 @@
-"""The whole report of a small run, written once: what is in the folder, and what stays when parts are written anew."""
+"""The whole report of a small run, written once, which takes long: what is in the folder, and what stays when parts
+are written anew."""
 
 from __future__ import annotations
 

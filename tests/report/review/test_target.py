@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,23 +33,29 @@ APART, ALONE, SEVERAL = 0, 1, 2  # which scene of the plan has what
 SCORES = dict.fromkeys(builtin().axes, 3)
 
 
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two judges see a masculine target in every scene but the first few. Drift is scored without a flag."""
-    monkeypatch.setattr(wall, "REFUSED", 0.0)
-    monkeypatch.setattr(wall, "FAILED", 0.0)
+    folder = tmp_path_factory.mktemp("judged")
     asked = {"stereotype": {"prompts": ["W-01", "W-31"], "mode": "joint"}, DIAGNOSE: {"prompts": ["O-01"]}}
     rows = [{"id": "even", "kind": "planted", "settings": {"truth": "even"}}]
-    dump_audit(tmp_path / "audit.yaml", experiments=asked, editors=rows)
-    loaded, people = config.load(tmp_path / "audit.yaml"), wall.people(1)
+    dump_audit(folder / "audit.yaml", experiments=asked, editors=rows)
+    loaded, people = config.load(folder / "audit.yaml"), wall.people(1)
     design = designing.make(loaded, [portrait for portrait, _ in people])
-    with Run.hold(tmp_path / "run", loaded.protocol) as held:
+    with Run.hold(folder / "run", loaded.protocol) as held, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wall, "REFUSED", 0.0)
+        patch.setattr(wall, "FAILED", 0.0)
         for portrait, picture in people:
             held.add_portrait(portrait, picture)
         designing.note(held, design)
         wall.edit(held, design, random.Random(0))
         look_at(held, design)
-    with Run.join(tmp_path / "run") as joined:
+    return folder / "run"
+
+
+@pytest.fixture
+def desk(judged: Path, tmp_path: Path) -> Iterator[Desk]:
+    with Run.join(Path(shutil.copytree(judged, tmp_path / "run"))) as joined:
         yield Desk(joined)
 
 

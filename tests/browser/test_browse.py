@@ -8,18 +8,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 import pytest
 
 from stillme.ledger import Run
 from stillme.report.browse.scripts import Scripts
 from stillme.report.review.desk import Desk
-from stillme.report.review.query import Query
-from stillme.report.review.state import State
 from tests.browser.conftest import IN_CHROMIUM, Open, in_both_schemes, is_wide, press, small, violations
 from tests.report.browse import made
-from tests.report.browse.test_bundle import data
+from tests.report.browse.test_bundle import asked, data
 
 pytestmark = IN_CHROMIUM
 Go = Callable[..., Any]
@@ -107,10 +104,6 @@ def go(open_context: Open) -> Go:
 def quiet(go: Go) -> Iterator[None]:
     yield
     assert go.wrong == []  # type: ignore[attr-defined]
-
-
-def asked(state: State, text: str) -> Query:
-    return Query.read(parse_qsl(text), state.protocol.groups.dimensions)
 
 
 def ours(desk: Desk, text: str) -> list[str]:

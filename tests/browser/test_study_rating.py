@@ -33,13 +33,16 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Desk] = []
 
     def begin(**changes: Any) -> Desk:
-        known = {"items": 5, "tasks": 1, "seats": 8, "minimum_seconds_item": 0, "side": 256}
-        started.append(Desk(tmp_path / f"bundle{len(started)}", *bundles.make(**known | changes)).start())
+        folder = tmp_path / f"bundle{len(started)}"
+        bundles.write(
+            folder, **{"items": 5, "tasks": 1, "seats": 8, "minimum_seconds_item": 0, "side": 256, **changes}
+        )
+        started.append(Desk(folder).start())
         return started[-1]
 
     yield begin
     for desk in started:
-        desk.close()
+        desk.stop()
 
 
 NO_CHECKS = Checks(count=(0, 0), pass_share=0.8)
@@ -52,13 +55,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 
     def of(layout: str) -> Desk:
         if layout not in desks:
-            made = bundles.make(layout, items=3, tasks=1, seats=30, side=256, checks=NO_CHECKS)
-            desks[layout] = Desk(tmp_path_factory.mktemp(layout) / "bundle", *made).start()
+            folder = tmp_path_factory.mktemp(layout) / "bundle"
+            bundles.write(folder, layout=layout, items=3, tasks=1, seats=30, side=256, checks=NO_CHECKS)
+            desks[layout] = Desk(folder).start()
         return desks[layout]
 
     yield of
     for desk in desks.values():
-        desk.close()
+        desk.stop()
 
 
 @pytest.fixture
@@ -77,7 +81,7 @@ def sit(context: Any, desk: Desk, name: str) -> Any:
 
 
 def visit(page: Any, desk: Desk, path: str = "/items") -> Any:
-    page.goto(f"{desk.base}{path}")
+    page.goto(f"{desk.origin}{path}")
     ready(page)
     return page
 
@@ -152,7 +156,7 @@ def test_a_task_by_keyboard_alone(
     expect(page.locator("#finish")).to_be_focused()
     expect(page.locator("#count")).to_have_text("(3 done)")
     page.keyboard.press("Enter")
-    page.wait_for_url(f"{desk.base}/debrief")
+    page.wait_for_url(f"{desk.origin}/debrief")
     exactly_once(desk, "key", given)
     assert desk.sitting("key").state == "complete"
     times = [row.ms for row in desk.operations("key") if row.kind == "answer"]
@@ -463,7 +467,7 @@ def test_a_picture_that_does_not_load_is_said_and_blocks(pair: Desk, open_contex
     context.route("**/images/*", serve)
     context.add_cookies([pair.cookie("pat")])
     page = context.new_page()
-    page.goto(f"{pair.base}/items")
+    page.goto(f"{pair.origin}/items")
     alert = page.locator("figure [role=alert]")
     expect(alert).to_contain_text("The picture “Edited image” did not load")
     page.keyboard.press("1")
@@ -508,9 +512,9 @@ def test_finishing_waits_for_the_last_answer(pair: Desk, open_context: Open) -> 
         page.keyboard.press("Enter")
     page.keyboard.press("Enter")
     expect(page.locator("#alerts")).to_contain_text("can be finished once everything is saved")
-    assert page.url.startswith(f"{pair.base}/items")
+    assert page.url.startswith(f"{pair.origin}/items")
     context.set_offline(False)
-    page.wait_for_url(f"{pair.base}/debrief")
+    page.wait_for_url(f"{pair.origin}/debrief")
     exactly_once(pair, "fay", given)
 
 
@@ -541,5 +545,5 @@ def test_any_page_of_the_study_sends_what_waits(each: Desk, open_context: Open) 
     context.set_offline(False)
     other = context.new_page()
     with other.expect_response("**/api/operations"):
-        other.goto(f"{each.base}/leave")
+        other.goto(f"{each.origin}/leave")
     exactly_once(each, "wim", given)

@@ -26,18 +26,8 @@ ANALYSED = (
     *("bounds", "sensitivity", "alike", "components"),
 )
 COUNTED = (
-    "groups",
-    "gender-drift",
-    "rounding",
-    "disparity",
-    "skin-tone",
-    "age-drift",
-    "distributions",
-    "prompts-by-group",
-    "bounds",
-    "sensitivity",
-    "alike",
-    "components",
+    *("groups", "gender-drift", "rounding", "disparity", "skin-tone", "age-drift", "distributions"),
+    *("prompts-by-group", "bounds", "sensitivity", "alike", "components"),
 )
 UNCOUNTED = ("mean-race",)  # each of its rows prints its persons; what is missing stands in the table above it
 

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urldefrag
@@ -25,6 +24,7 @@ from stillme.report.review.query import Query
 from stillme.report.review.state import State
 from stillme.report.review.words import Words
 from tests.report.browse import made
+from tests.report.test_build import Text
 
 RATE = (
     r'<a href="report/(browse/index\.html)#([^"]*outcome=(?:(?!happened)[^"])*)">[^<]*%</a>'
@@ -155,29 +155,15 @@ def test_what_a_limit_leaves_out_is_said(wall_run: Path, tmp_path: Path) -> None
     assert exchanges[:20].count(None) > 0  # a draw, not the first ones
 
 
-class Links(HTMLParser):
-    """Everything that a page names."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.ids: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if name in ("src", "href") and value]
-        self.ids += [value for name, value in attrs if name == "id" and value]
-
-
 @pytest.mark.parametrize("faces", ["show", "none"])
 def test_every_link_of_the_pages_leads_somewhere(wall_run: Path, walled: Path, tmp_path: Path, faces: str) -> None:
     folder = walled if faces == "show" else made.write(wall_run, tmp_path, faces)
     keys = data(folder, "index.js")["keys"]
     known = {keys[at : at + 64] for at in range(0, len(keys), 64)}
     for page in ("browse/index.html", "pictures/index.html"):
-        links = Links()
-        links.feed((folder / page).read_text(encoding="utf-8"))
+        links = Text((folder / page).read_text(encoding="utf-8"))
         assert len(links.ids) == len(set(links.ids))
-        for link in links.found:
+        for link in links.links:
             path, fragment = urldefrag(link)
             assert not path or (folder / page).parent.joinpath(path).is_file(), link
             if fragment.startswith("show="):

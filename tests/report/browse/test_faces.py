@@ -95,8 +95,8 @@ def test_no_file_of_a_blurred_bundle_holds_a_clear_face(heads_run: Path, tmp_pat
     for path in small:
         shown = np.asarray(Image.open(path).convert("RGB"))
         clear = images.reduced(pictures[path.stem], max(shown.shape))
-        for found in Finder().find(clear):
-            left, top, width, height = (max(0, int(value)) for value in found.box)
+        for one in Finder().find(clear):
+            left, top, width, height = (max(0, int(value)) for value in one.box)
             face = np.s_[top : top + height, left : left + width]
             assert detail(shown[face]) < detail(clear[face]) / 2, path.name
     assert '"originals":""' in (folder / "browse" / "data" / "index.js").read_text()

@@ -20,18 +20,8 @@ from tests.report.synthetic_audit import EDITORS, context, people
 
 every_kind = pytest.mark.parametrize("kind", list(KINDS))
 VALUES = (
-    "rate",
-    "rate_low",
-    "rate_high",
-    "gap",
-    "low",
-    "high",
-    "shrunken",
-    "estimate",
-    "disparity",
-    "corrected",
-    "share",
-    "part",
+    *("rate", "rate_low", "rate_high", "gap", "low", "high"),
+    *("shrunken", "estimate", "disparity", "corrected", "share", "part"),
 )
 MEANS = ("first_mean", "second_mean", "difference")
 

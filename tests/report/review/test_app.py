@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import parse_qsl
 from uuid import uuid4
 
 import polars as pl
@@ -22,10 +21,10 @@ from stillme.report.build import build
 from stillme.report.review.app import make_app
 from stillme.report.review.desk import Decision, Desk
 from stillme.report.review.linked import about
-from stillme.report.review.query import Query
 from stillme.report.sections.outcomes import LOOK
 from stillme.web.sessions import Sessions
 from tests.report.browse.made import heads_run
+from tests.report.browse.test_bundle import asked
 
 KEY = b"s" * 64
 OURS = {"Origin": "http://localhost"}
@@ -196,31 +195,18 @@ def test_every_number_of_the_report_leads_to_as_many_samples_as_it_says(
 ) -> None:
     anna = enter()
     cells = [(html.unescape(query), text, small) for query, text, small in CELL.findall(report)]
-    main = publish.main_experiment(desk.state().design)
+    state = desk.state()
+    main = publish.main_experiment(state.design)
     assert len(cells) > 300
-    sections = {
-        "outcome=",
-        "happened=missing",
-        "happened=judged",
-        "single=yes",
-        "flag=flagged",
-        "status=",
-        "ended=",
-    }
-    assert not [word for word in sections if not any(word in query for query, *_ in cells)]
+    happened = ("outcome=", "happened=missing", "happened=judged")
+    for word in (*happened, "single=yes", "flag=flagged", "status=", "ended="):
+        assert any(word in query for query, *_ in cells), word
     for query, text, small in dict.fromkeys(cells):
-        edits, persons = counted(desk, about(query, main))
+        page = desk.page(state, asked(state, about(query, main)))
         unit, number = printed(text, small)
-        assert (edits if unit == "edits" else persons) == number, (query, text, small)
+        assert (page.total if unit == "edits" else page.persons) == number, (query, text, small)
     query, text, small = next(cell for cell in cells if "happened" not in cell[0] and "outcome" in cell[0])
     assert total(anna.get(f"/samples?{about(query, main)}").text)[0] == printed(text, small)[1]
-
-
-def counted(desk: Desk, query: str) -> tuple[int, int]:
-    state = desk.state()
-    asked = Query.read(parse_qsl(query), state.protocol.groups.dimensions)
-    page = desk.page(state, asked)
-    return page.total, page.persons
 
 
 def test_the_report_is_served_with_links_and_the_file_stays_without(

@@ -184,6 +184,27 @@ def test_notes_flags_and_ticks_and_keys_that_are_typed(open_context: Open, start
     assert page.is_checked(f"#c2-{criterion.id}") and page.input_value("#note") == "glasses 123 n u"
 
 
+@pytest.mark.slow
+def test_filters_carry_through_moving(open_context: Open, start: Start) -> None:
+    tool = start()
+    page = enter(open_context(), tool)
+    cells = [cell.id for cell in tool.plan.grid.cells]
+    for place in (1, 3):
+        visit(page, tool, place)
+        press(page, "f")
+        expect(page.locator("#flag")).to_have_attribute("aria-pressed", "true")
+    page.goto(f"{tool.base}/?show=second-look")
+    assert page.locator(".tile").count() == 2
+    page.locator(".tile").first.click()
+    page.wait_for_url(f"**/cell/{cells[1]}?show=second-look")
+    ready(page)
+    press(page, "n")
+    page.wait_for_url(f"**/cell/{cells[3]}?show=second-look")
+    ready(page)
+    press(page, "n")
+    page.wait_for_url(f"**/cell/{cells[1]}?show=second-look")
+
+
 def test_criteria_hide_and_single_keys_can_be_turned_off(open_context: Open, start: Start) -> None:
     tool = start()
     page = enter(open_context(), tool)

@@ -80,12 +80,13 @@ def test_a_face_at_no_number_hides_everything() -> None:
 def test_no_file_of_a_blurred_bundle_holds_a_clear_face(heads_run: Path, tmp_path: Path) -> None:
     """Not the run's own bytes, and in no picture a face that a detector is sure of being clear, though clear ones
     lay there before; and no picture at all where all are to be left out."""
-    folder = Path(shutil.copytree(heads_run / "report", tmp_path / "report"))
+    run = Path(shutil.copytree(heads_run, tmp_path / "run"))
+    folder = run / "report"  # from where the run's own pictures can be reached
     clear_ones = {path.name: path.read_bytes() for path in folder.rglob("*.webp")}
-    made.write(heads_run, folder, "blur")
+    made.write(run, folder, "blur")
     hidden = {path.name: path.read_bytes() for path in folder.rglob("*.webp")}
     assert clear_ones.keys() == hidden.keys() and not set(clear_ones.values()) & set(hidden.values())
-    with Run.look(heads_run) as seen:
+    with Run.look(run) as seen:
         originals = {row[0] for row in seen.query("SELECT sha256 FROM object")}
         pictures = {name[:20]: seen.image(name) for name in originals}
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -100,7 +101,7 @@ def test_no_file_of_a_blurred_bundle_holds_a_clear_face(heads_run: Path, tmp_pat
             face = np.s_[top : top + height, left : left + width]
             assert detail(shown[face]) < detail(clear[face]) / 2, path.name
     assert '"originals":""' in (folder / "browse" / "data" / "index.js").read_text()
-    made.write(heads_run, folder, "none")
+    made.write(run, folder, "none")
     found = {path.suffix for path in folder.rglob("*") if path.is_file()}
     assert found == {".html", ".css", ".js", ".json", ".csv"}
     page = (folder / "pictures" / "index.html").read_text()

@@ -69,12 +69,12 @@ class Server:
 
     def __enter__(self) -> Server:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(10)
+        self._thread.join(60)
 
     @property
     def url(self) -> str:

@@ -40,7 +40,7 @@ from tests.editors.providers import (
 Load = Callable[..., Config]
 KEY = "STILLME_TEST_KEY"
 SECRET = "AIza-test-0123456789"
-QUICK: Mapping[str, Any] = {"model": "gemini-3.1-flash-image", "backoff_s": 0.01, "timeout_s": 5, "attempts": 3}
+QUICK: Mapping[str, Any] = {"model": "gemini-3.1-flash-image", "backoff_s": 0.01, "timeout_s": 60, "attempts": 3}
 PLACE = Place(Path(), builtin(), KEY)
 WORDS = {"text": "I can't edit pictures of real people in that way."}
 
@@ -182,7 +182,7 @@ def test_a_failure_is_never_a_refusal(name: str) -> None:
 
 
 def test_too_late_and_too_large() -> None:
-    with Server(late(5, gemini_says())) as server:
+    with Server(late(60, gemini_says())) as server:
         assert edit(server, timeout_s=0.2).status is Status.TIMEOUT
     with Server(endless(50_000_001, announced=False)) as server:
         assert "larger than 50,000,000 bytes" in edit(server).detail

@@ -40,7 +40,7 @@ from tests.editors.providers import (
 Load = Callable[..., Config]
 KEY = "STILLME_TEST_KEY"
 SECRET = "sk-test-0123456789"
-QUICK: Mapping[str, Any] = {"model": "gpt-image-2", "backoff_s": 0.01, "timeout_s": 5, "attempts": 3}
+QUICK: Mapping[str, Any] = {"model": "gpt-image-2", "backoff_s": 0.01, "timeout_s": 60, "attempts": 3}
 PLACE = Place(Path(), builtin(), KEY)
 
 
@@ -175,7 +175,7 @@ def test_a_failure_is_never_a_refusal(name: str) -> None:
 
 
 def test_too_late_and_too_large() -> None:
-    with Server(late(5, openai_picture())) as server:
+    with Server(late(60, openai_picture())) as server:
         assert edit(server, timeout_s=0.2).status is Status.TIMEOUT
     with Server(endless(50_000_001, announced=True)) as server:
         reply = edit(server)

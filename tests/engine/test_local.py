@@ -63,22 +63,22 @@ def test_a_result_that_could_not_be_recorded_is_raised() -> None:
 def test_no_more_than_a_few_results_wait_for_their_commit() -> None:
     """With a ledger that does not answer, a worker stops taking calls after IN_FLIGHT."""
     taken: list[int] = []
-    answers: list[Future[None]] = []
+    waited: list[int] = []
 
     def do(item: int) -> Future[None]:
         taken.append(item)
-        answers.append(Future())
-        return answers[-1]
+        return Unanswered()
 
-    thread = threading.Thread(target=work, args=(range(1000), do, 1, Stop()), daemon=True)
-    thread.start()
-    thread.join(timeout=0.5)
-    assert len(taken) == IN_FLIGHT
-    while thread.is_alive():
-        for answer in [a for a in answers if not a.done()]:
-            answer.set_result(None)
-        thread.join(timeout=0.01)
-    assert len(taken) == 1000
+    class Unanswered(Future[None]):
+        """Waited for: answered then, and how many were taken by then is noted."""
+
+        def result(self, timeout: float | None = None) -> None:
+            waited.append(len(taken))
+            self.set_result(None)
+
+    work(range(1000), do, 1, Stop())
+    assert len(taken) == len(waited) == 1000
+    assert waited[0] == IN_FLIGHT and max(n - done for done, n in enumerate(waited)) == IN_FLIGHT
 
 
 def test_no_items_is_fine() -> None:

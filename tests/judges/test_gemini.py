@@ -37,7 +37,7 @@ from tests.judges.asking import (
     written,
 )
 
-QUICK: dict[str, Any] = {"model": "gemini-3-flash-preview", "backoff_s": 0.01, "timeout_s": 5, "attempts": 3}
+QUICK: dict[str, Any] = {"model": "gemini-3-flash-preview", "backoff_s": 0.01, "timeout_s": 60, "attempts": 3}
 RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.3s"}
 BY_DAY = {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}]}
 

@@ -47,7 +47,7 @@ async def ask(
 
 def within(work: Any) -> Any:
     async def whole() -> Any:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
             coroutine: Coroutine[Any, Any, Any] = work(session)
             return await coroutine
 

@@ -1,9 +1,9 @@
 """A few calls shipped in batches, as the judging step ships them; and sessions that die on the way.
 
-python -m tests.judges.shipping openai http://127.0.0.1:1234/v1 FOLDER
+python -m tests.judges.shipping openai http://127.0.0.1:1234/v1 FOLDER 1
 
 dies once at every point of the way between two things that it does to the world (the ledger, a file, the service),
-each time in a run of its own, and resumes. Sessions are forked from a process that has everything loaded.
+or at every so many'th, each time in a run of its own, and resumes. Sessions are forked from a process that has everything loaded.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Session:
     url: str
     wanted: Mapping[str, Item]
     room: int | None = None
-    wait_s: float = 20.0
+    wait_s: float = 120.0
     stop: Stop = field(default_factory=Stop)
     said: list[str] = field(default_factory=list)
     tick: Callable[[], None] = lambda: None
@@ -236,18 +236,18 @@ def session(form: str, url: str, path: Path, dies_at: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def main(form: str, url: str, folder: str) -> int:
+def main(form: str, url: str, folder: str, every: str) -> int:
     builtin()
-    point = 1
+    point, died = 1, 0
     while (code := session(form, url, Path(folder) / f"dies-at-{point}", point)) == DIED:
         assert session(form, url, Path(folder) / f"dies-at-{point}", 0) == 0
-        point += 1
+        point, died = point + int(every), died + 1
     assert code == 0, code
     dice = random.Random(6)
     often = Path(folder) / "dies-often"
     kills = sum(session(form, url, often, dice.randint(2, 12)) == DIED for _ in range(KILLS))
     assert session(form, url, often, 0) == 0
-    print(json.dumps({"points": point - 1, "kills": kills}))
+    print(json.dumps({"last": point - int(every), "died": died, "kills": kills}))
     return 0
 
 

@@ -183,7 +183,8 @@ FINAL = {"input_blocked": 6, "output_blocked": 6, "truncated": 18, "malformed_al
     ("kind", "switch", "asked"),
     [
         ("openai", "refused", 6),  # Gemini has no word for it
-        *((kind, switch, asked) for kind in ("openai", "gemini") for switch, asked in FINAL.items()),
+        *(("openai", switch, asked) for switch, asked in FINAL.items()),
+        *(pytest.param("gemini", switch, asked, marks=pytest.mark.slow) for switch, asked in FINAL.items()),
     ],
 )
 def test_what_is_no_score_is_a_status_and_final(load_audit: Load, kind: str, switch: str, asked: int) -> None:
@@ -197,11 +198,14 @@ def test_what_is_no_score_is_a_status_and_final(load_audit: Load, kind: str, swi
     assert table(config, "SELECT count(*) FROM score") == [(0,)]
 
 
-@pytest.mark.parametrize("kind", ["openai", "gemini"])
-@pytest.mark.parametrize("switch", ["rate_limited", "server_error", "timeout", "cut"])
+@pytest.mark.parametrize("kind", ["gemini", pytest.param("openai", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "switch", ["rate_limited", "server_error", "cut", pytest.param("timeout", marks=pytest.mark.slow)]
+)
 def test_what_may_pass_is_tried_again(load_audit: Load, kind: str, switch: str) -> None:
     with serving(falling(switch)) as server:
-        config = audit(load_audit, [row(server, kind, timeout_s=1.0)])
+        patience = {"timeout_s": 5.0} if switch == "timeout" else {}
+        config = audit(load_audit, [row(server, kind, **patience)])
         pipeline.run(config, Progress())
         assert len(calls(server)) == 12
     assert pipeline.status(config.run)["verdicts"] == {kind: {"ok": 6}}

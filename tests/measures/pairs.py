@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -21,6 +23,11 @@ Levels = NDArray[np.float64]
 
 KINDS = ("skin_tone_shift", "change", "identity")
 LIMITS = skin_tone_shift.Settings()
+
+
+def few(values: Sequence[Any], every: int = 4) -> list[Any]:
+    """Parameters: one value in so many is always tested, the others in the slow tier."""
+    return [one if n % every == 0 else pytest.param(one, marks=pytest.mark.slow) for n, one in enumerate(values)]
 
 
 def new_bench() -> Bench:

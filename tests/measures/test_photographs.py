@@ -31,13 +31,12 @@ from tests.measures import pairs
 
 SAMPLE = Path(__file__).parents[2].parent / "shared/data/fairface_sample"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not SAMPLE.is_dir(), reason="no fairface_sample beside the project"),
-]
+pytestmark = pytest.mark.skipif(not SAMPLE.is_dir(), reason="no fairface_sample beside the project")
 
 PLANTED = (3, -3, 6, -6, 12, -12)
-EVERY = 3  # one portrait in so many is edited; all are looked at
+LOOKED_AT = {"few": 6, "all": 1}  # one portrait in so many
+EDITED = {"few": 4, "all": 3}  # one in so many of those
+READ, LIT_EVENLY = {"few": 5, "all": 40}, {"few": 3, "all": 20}  # of those, at least
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,15 @@ def portraits() -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
+@pytest.fixture(scope="module", params=["few", pytest.param("all", marks=pytest.mark.slow)])
+def many(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def photographs(bench: Bench) -> list[Photograph]:
+def photographs(bench: Bench, many: str) -> list[Photograph]:
     found = []
-    for labels in portraits():
+    for labels in portraits()[:: LOOKED_AT[many]]:
         content = (SAMPLE / labels["file"]).read_bytes()
         view = bench.pair(pairs.request(content, content)).source
         found.append(Photograph(labels, content, len(view.faces), _unedited(view)))
@@ -118,9 +122,9 @@ def edits(view: View, lightness: float) -> Iterator[tuple[str, Pixels | None]]:
 
 
 @pytest.fixture(scope="module")
-def read(bench: Bench, photographs: list[Photograph]) -> dict[str, Sitting]:
+def read(bench: Bench, photographs: list[Photograph], many: str) -> dict[str, Sitting]:
     sittings: dict[str, Sitting] = {}
-    for one in photographs[::EVERY]:
+    for one in photographs[:: EDITED[many]]:
         if one.reading.status is not Status.OK:
             continue
         view = bench.pair(pairs.request(one.content, one.content)).source
@@ -172,14 +176,14 @@ def test_coverage_is_counted_by_race_and_the_warning_fires_where_it_must(
 
 
 @pytest.mark.parametrize("planted", PLANTED)
-def test_a_planted_shift_is_read_back(read: dict[str, Sitting], planted: int) -> None:
+def test_a_planted_shift_is_read_back(read: dict[str, Sitting], many: str, planted: int) -> None:
     sitting = read[f"skin {planted:+}"]
     shifts = sitting.column("lightness_shift")
     print(
         f"planted {planted:+}: median {np.median(shifts):+.3f}, sd {shifts.std(ddof=1):.3f}, n {len(shifts)}, "
         f"without room {sitting.without_room}, unread {sitting.unread}"
     )
-    assert len(shifts) >= 40
+    assert len(shifts) >= READ[many]
     assert np.median(shifts) == pytest.approx(planted, rel=0.1)
     assert shifts.std(ddof=1) <= 0.5
     assert sitting.unread <= 0.06 * (len(shifts) + sitting.unread)
@@ -196,12 +200,12 @@ def test_what_is_not_skin_does_not_count(read: dict[str, Sitting], background: B
 
 @pytest.mark.parametrize("name", ["L* + 5", "gamma 1.2"])
 def test_another_light_is_taken_off_where_the_gate_passes(
-    read: dict[str, Sitting], background: Background, name: str
+    read: dict[str, Sitting], background: Background, many: str, name: str
 ) -> None:
     rows = [row for row in read[name].read if gate.passes(row, background)]
     left = np.array([gate.lightness_change(row, background) for row in rows], np.float64)
     print(f"{name}: gate passed by {len(left)}, median {np.median(left):+.3f}, sd {left.std(ddof=1):.3f}")
-    assert len(left) >= 20
+    assert len(left) >= LIT_EVENLY[many]
     assert abs(np.median(left)) <= 0.8
 
 

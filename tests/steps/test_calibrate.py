@@ -83,7 +83,7 @@ def hosted_run(tmp_path_factory: pytest.TempPathFactory, protocol: Protocol) -> 
     server = Seeing(protocol, folder / "run", HABITS)
     with pytest.MonkeyPatch.context() as patch, server:
         patch.setenv(KEY, "sk-test-0123456789")
-        wanted = {"portraits": 5, "repeats": False, "disclosure": False}
+        wanted = {"portraits": 4, "repeats": False, "disclosure": False}
         dump_audit(
             folder / "audit.yaml",
             sources=heads_of(race=RACES),
@@ -114,7 +114,7 @@ def test_an_honest_noisy_judge_passes(hosted_run: Hosted) -> None:
 
 def test_every_pair_is_asked_about_and_paid_for_once(hosted_run: Hosted) -> None:
     loaded, found, server = hosted_run
-    pairs = 15 * 14
+    pairs = 12 * 14
     assert server.asked == {"honest": pairs, "sees-light": pairs}
     assert calibrate.calls(told(loaded)) == dict(server.asked)
     assert found.took["attempts"].to_list() == [pairs] * 2
@@ -124,7 +124,7 @@ def test_every_pair_is_asked_about_and_paid_for_once(hosted_run: Hosted) -> None
 def test_the_terminal_says_who_failed_and_why_in_a_hundred_columns(hosted_run: Hosted) -> None:
     said = calibrate.words(hosted_run[1])
     assert max(len(line) for line in said.splitlines()) <= 100
-    assert "sees-light: failed (210 calls, " in said and "honest: passed (210 calls, " in said
+    assert "sees-light: failed (168 calls, " in said and "honest: passed (168 calls, " in said
     assert "Black people are scored +" in " ".join(said.split())
 
 

@@ -71,9 +71,11 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four portraits, two prompts, two planted editors, all controls, three measures, in two processes."""
+    """Two portraits, two prompts, two planted editors, all controls, three measures, in two processes."""
     folder = tmp_path_factory.mktemp("measured")
+    groups = {"race": ["white", "black"], "gender": ["female"], "age": ["20s"]}
     changes = {
+        "sources": [{"id": "heads", "kind": "synthetic", "settings": {"groups": groups}}],
         "experiments": {"diagnose": {"prompts": ["O-01", "V-02"]}, "controls": {"kinds": "all"}},
         "editors": [
             {"id": "even", "kind": "planted", "settings": {"truth": "even"}},
@@ -110,9 +112,9 @@ def flat(mode: str = "RGB") -> EditReply:
 def test_every_planned_edit_and_control_is_measured_once(measured: Path) -> None:
     found = all_of(measured / "run").measured
     assert found is not None
-    assert found.filter(pl.col("experiment") != CONTROLS).height == 4 * 2 * 2
+    assert found.filter(pl.col("experiment") != CONTROLS).height == 2 * 2 * 2
     # no_op and the VAE round trip by two editors; re-encode and upscale by none
-    assert found.filter(pl.col("experiment") == CONTROLS).height == 4 * (2 + 2 + 1 + 1)
+    assert found.filter(pl.col("experiment") == CONTROLS).height == 2 * (2 + 2 + 1 + 1)
     with_picture = found.filter(pl.col("status") == "ok")
     for kind in ("skin_tone_shift", "change", "identity"):
         assert set(with_picture[f"{kind}_status"]) == {"ok"}
@@ -143,9 +145,9 @@ def test_controls_are_not_judged_and_not_in_the_outcome_tables(measured: Path) -
     found = all_of(measured / "run")
     assert CONTROLS not in set(found.judged["experiment"])
     assert CONTROLS not in set(found.scores["half_even"]["experiment"])
-    assert found.asked_for.height == 4 * 2 * 2
+    assert found.asked_for.height == 2 * 2 * 2
     status = pipeline.status(measured / "run")
-    assert status["trials"] == 16 and status["controls"] == 24
+    assert status["trials"] == 8 and status["controls"] == 12
     assert status["measurements_missing"] == 0
 
 
@@ -154,7 +156,7 @@ def test_edits_with_the_same_pixels_share_their_measurement(measured: Path) -> N
     found = all_of(measured / "run").measured
     assert found is not None
     twice = found.filter(pl.col("prompt") == "vae_round_trip")
-    assert twice.height == 8 and twice["image"].n_unique() == 4
+    assert twice.height == 4 and twice["image"].n_unique() == 2
     kept = pl.DataFrame(rows(measured / "run"), orient="row")
     assert kept.height == 3 * found.select("source_image", "image").drop_nulls().unique().height
 
@@ -276,7 +278,7 @@ def test_the_instrument_stands_beside_the_ensemble(measured: Path) -> None:
     assert set(found.every_judge["judge"]) == {"a", "instrument"}
     assert found.scores["half_even"]["judges"].max() == 1
     read = found.instrument.filter(pl.col("axis") == "skin_tone").drop_nulls("score")
-    assert set(read["score"]) <= {1, 2, 3, 4, 5} and read.height > 10
+    assert set(read["score"]) <= {1, 2, 3, 4, 5} and read.height > 5
 
 
 def test_the_instrument_is_mixed_in_only_when_the_audit_says_so(load_audit: Load) -> None:

@@ -16,7 +16,7 @@ from stillme.sources import heads
 from tests.plan.mitigation.simulated import leads, truth
 
 KEY = "black-female-40s"
-DRAWS = 4000
+DRAWS = 2000
 
 
 def share(protocol: Protocol, editor: Planted, effect: str, lead: str) -> float:
@@ -44,7 +44,7 @@ def test_a_feature_prompt_multiplies_the_rate_and_a_placebo_does_not(protocol: P
 def test_who_is_prone_to_something_stays_so(protocol: Protocol) -> None:
     """A person's own rate is drawn first and multiplied then."""
     known = truth(protocol, persons=0.3)
-    for draw in range(4):
+    for draw in range(2):
         editor = Planted(known, Settings(truth=known, draw=draw), protocol)
         plain, feature = (
             share(protocol, editor, "other_race", leads(protocol)[a][0]) for a in ("baseline", "feature")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -28,10 +29,9 @@ def groups() -> dict[str, list[str]]:
 
 
 KEYS = heads.keys()
-
-
-def every() -> list[tuple[str, str]]:
-    return [(key, variant) for key in KEYS for variant in heads.variants(key)]
+PEOPLE = pytest.mark.parametrize(
+    "people", [pytest.param(KEYS[::5], id="few"), pytest.param(KEYS, id="all", marks=pytest.mark.slow)]
+)
 
 
 def lightness(picture: np.ndarray[Any, Any], head: Head) -> np.ndarray[Any, Any]:
@@ -56,9 +56,10 @@ def test_all_files_together_stay_small() -> None:
     assert sum(len(path.read_bytes()) for path in folder.iterdir()) <= LIMIT
 
 
+@PEOPLE
 @pytest.mark.parametrize("variant", ["base", "race", "gender", "older", "younger"])
-def test_every_variant_loads_with_layers_that_agree(variant: str) -> None:
-    for key in KEYS:
+def test_every_variant_loads_with_layers_that_agree(variant: str, people: Sequence[str]) -> None:
+    for key in people:
         head = heads.load(key, variant)
         assert head.rgb.shape == (heads.SIZE, heads.SIZE, 3) and head.rgb.dtype == np.uint8
         parts = [getattr(head, name).astype(int) for name in MASKS]
@@ -71,8 +72,9 @@ def test_every_variant_loads_with_layers_that_agree(variant: str) -> None:
         assert (cloth > 127).sum() > 5000
 
 
-def test_variants_change_what_they_say_and_nothing_else() -> None:
-    for key in KEYS:
+@PEOPLE
+def test_variants_change_what_they_say_and_nothing_else(people: Sequence[str]) -> None:
+    for key in people:
         base = heads.load(key)
         changed = {"race": "race", "gender": "gender"}
         for variant in changed:
@@ -82,8 +84,9 @@ def test_variants_change_what_they_say_and_nothing_else() -> None:
         assert {heads.load(key, variant).background for variant in heads.variants(key)} == {base.background}
 
 
-def test_points_are_inside_the_picture_and_the_right_way_round() -> None:
-    for key, variant in every():
+@PEOPLE
+def test_points_are_inside_the_picture_and_the_right_way_round(people: Sequence[str]) -> None:
+    for key, variant in ((key, variant) for key in people for variant in heads.variants(key)):
         points = heads.load(key, variant).points
         assert set(points) == POINTS
         assert all(0 <= value < heads.SIZE for spot in points.values() for value in spot)
@@ -122,7 +125,7 @@ def test_the_figure_covers_any_background_and_leaves_the_rest() -> None:
 
 @pytest.mark.parametrize("delta", [-15, -10, -6, -3, 3, 6, 10, 15])
 def test_skin_moves_by_the_lightness_asked_for(delta: float) -> None:
-    for key in KEYS[::3]:
+    for key in KEYS[::17]:
         head = heads.load(key)
         before = heads.photograph(head)
         after = heads.shift_skin(before, head.skin, delta)
@@ -131,8 +134,9 @@ def test_skin_moves_by_the_lightness_asked_for(delta: float) -> None:
         assert (after[head.skin == 0] == before[head.skin == 0]).all()
 
 
-def test_the_truth_names_the_skin_tone_that_the_picture_has() -> None:
-    for key in KEYS:
+@PEOPLE
+def test_the_truth_names_the_skin_tone_that_the_picture_has(people: Sequence[str]) -> None:
+    for key in people:
         head = heads.load(key)
         asked = head.truth["skin_lab"]
         assert isinstance(asked, list)

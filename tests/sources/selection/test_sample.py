@@ -139,7 +139,7 @@ def animated(content: bytes) -> bytes:
 
 
 def bomb(_: bytes) -> bytes:
-    return saved(Image.new("1", (40_000, 40_000)), format="PNG")
+    return saved(Image.new("1", (12_000, 12_000)), format="PNG")
 
 
 def tiny(content: bytes) -> bytes:

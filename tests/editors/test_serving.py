@@ -194,9 +194,7 @@ def test_a_bug_a_death_and_a_lack_are_answers(client: TestClient) -> None:
     assert ask(client).status_code == 200
 
 
-def test_an_edit_that_hangs_is_ended(
-    client: TestClient, desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_edit_that_hangs_is_ended(client: TestClient, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as hasty:
         hasty.setattr(desk, "prepared", replace(desk.prepared, deadline=0.1))
         hung = ask(client, "hang")

@@ -120,25 +120,6 @@ def test_every_outcome_has_a_switch(fate: Fate) -> None:
     assert (gemini_http == 200) == (paid or fate is Fate.INPUT_BLOCKED)
 
 
-@pytest.mark.parametrize("fate", [Fate.TIMEOUT, Fate.CUT])
-def test_who_is_not_answered_asks_again_and_is(fate: Fate) -> None:
-    async def work(session: aiohttp.ClientSession) -> int:
-        first = asyncio.create_task(ask(session, chat(server), openai(1)))
-        while not first.done() and not server.journal():
-            await asyncio.sleep(0.01)
-        if fate is Fate.TIMEOUT:
-            first.cancel()
-        with pytest.raises((aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, asyncio.CancelledError)):
-            await first
-        return (await ask(session, chat(server), openai(1)))[0]
-
-    with serving(always(fate)) as server:
-        assert within(work) == 200
-        rows = server.journal()
-    assert [(row["outcome"], row["paid"]) for row in rows] == [(fate.value, False), ("ok", True)]
-    assert rows[1]["in_flight"] == 1, "the one that went away is no longer under way"
-
-
 def test_shares_are_of_bodies_and_do_not_depend_on_the_order() -> None:
     switches = Switches(refused=0.1, malformed=0.2)
     fates = [switches.fate(str(number)) for number in range(5000)]
@@ -165,80 +146,6 @@ def test_a_limit_is_told_on_the_wire() -> None:
     with serving(Switches(per_second=5, headers=True)) as server:
         _, _, headers = within(lambda session: ask(session, chat(server), openai(1)))
     assert headers["x-ratelimit-limit-requests"] == "5"
-
-
-def test_a_batch_is_uploaded_made_listed_and_downloaded_at_openai() -> None:
-    async def work(session: aiohttp.ClientSession) -> tuple[Any, Any, Any, list[Any]]:
-        lines = [
-            {"custom_id": str(n), "method": "POST", "url": "/v1/chat/completions", "body": openai(n)}
-            for n in range(5)
-        ]
-        form = aiohttp.FormData({"purpose": "batch"})
-        form.add_field("file", "\n".join(map(json.dumps, lines)).encode(), filename="shard.jsonl")
-        async with session.post(f"{server.openai_url}/files", data=form) as response:
-            file = (await response.json())["id"]
-        wanted = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        url = f"{server.openai_url}/batches"
-        made = (await ask(session, url, {**wanted, "metadata": {"run": "r", "shard": "1"}}))[1]
-        server.turn(batch_after_s=0)
-        listed = (await ask(session, url, None, "GET"))[1]
-        found = (await ask(session, f"{url}/{made['id']}", None, "GET"))[1]
-        answers = (
-            await ask(session, f"{server.openai_url}/files/{found['output_file_id']}/content", None, "GET")
-        )[1]
-        return made, listed, found, [json.loads(line) for line in answers.splitlines()]
-
-    with serving(Switches(batch_after_s=60)) as server:
-        made, listed, found, answers = within(work)
-        rows = server.journal()
-    assert (made["status"], found["status"]) == ("in_progress", "completed")
-    assert [(one["id"], one["metadata"]) for one in listed["data"]] == [(made["id"], {"run": "r", "shard": "1"})]
-    assert [one["custom_id"] for one in answers] == list("01234")
-    assert all(one["response"]["body"]["choices"] for one in answers)
-    assert [row["what"] for row in rows] == ["upload", "batch", *["line"] * 5, "listing", "download"]
-    assert sum(row.get("paid", False) for row in rows) == 5
-
-
-def test_a_batch_is_uploaded_made_listed_and_downloaded_at_gemini() -> None:
-    async def work(session: aiohttp.ClientSession) -> tuple[Any, Any, list[Any]]:
-        content = "\n".join(json.dumps({"key": str(n), "request": gemini(n)}) for n in range(40)).encode()
-        start = f"http://127.0.0.1:{server.port}/upload/v1beta/files"
-        headers = {"X-Goog-Upload-Protocol": "resumable", "X-Goog-Upload-Command": "start"}
-        async with session.post(start, json={"file": {"displayName": "shard"}}, headers=headers) as response:
-            where = response.headers["x-goog-upload-url"]
-        async with session.post(where, data=content) as response:
-            file = (await response.json())["file"]["name"]
-        wanted = {"batch": {"displayName": "run-1", "inputConfig": {"fileName": file}}}
-        made = (await ask(session, f"{server.gemini_url}/models/m:batchGenerateContent", wanted))[1]
-        listed = (await ask(session, f"{server.gemini_url}/batches", None, "GET"))[1]
-        output = listed["operations"][0]["response"]["responsesFile"]
-        url = f"http://127.0.0.1:{server.port}/download/v1beta/{output}:download?alt=media"
-        answers = (await ask(session, url, None, "GET"))[1]
-        return made, listed, [json.loads(line) for line in answers.splitlines()]
-
-    with serving(Switches(batch_expires=0.2, rejected=0.2)) as server:
-        made, listed, answers = within(work)
-        rows = server.journal("line")
-    assert made["metadata"]["displayName"] == listed["operations"][0]["metadata"]["displayName"] == "run-1"
-    expired = [str(n) for n, row in enumerate(rows) if row["outcome"] == "expired"]
-    assert 0 < len(expired) < 40
-    assert [one["key"] for one in answers] == [str(n) for n in range(40) if str(n) not in expired]
-    assert any("error" in one for one in answers)
-
-
-def test_a_batch_may_be_made_without_its_maker_hearing_of_it() -> None:
-    async def work(session: aiohttp.ClientSession) -> Any:
-        form = aiohttp.FormData({"purpose": "batch"})
-        form.add_field("file", b"", filename="shard.jsonl")
-        async with session.post(f"{server.openai_url}/files", data=form) as response:
-            file = (await response.json())["id"]
-        wanted = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        with pytest.raises(aiohttp.ClientConnectionError):
-            await ask(session, f"{server.openai_url}/batches", wanted)
-        return (await ask(session, f"{server.openai_url}/batches", None, "GET"))[1]
-
-    with serving(Switches(creations_unheard=1)) as server:
-        assert len(within(work)["data"]) == 1
 
 
 def test_plainly_all_get_the_first_answer() -> None:

@@ -15,6 +15,8 @@ from stillme.plan import config
 from stillme.plan.config import Config
 from stillme.protocol import BUILTIN, load
 
+Load = Callable[..., Config]
+TRUTHS = Path(config.__file__).parents[1] / "editors/truths"
 PLANTED = {"id": "p", "kind": "planted", "settings": {"truth": "even"}}
 JUDGE = {"id": "j", "kind": "planted", "role": "primary"}
 INSTRUMENT = {"id": "i", "kind": "instrument"}
@@ -135,16 +137,14 @@ def scripted_measures(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"engine": {"workers": 9999}}, "engine.workers"),
     ],
 )
-def test_bad_input_is_named_by_file_and_field(
-    load_audit: Callable[..., Config], changes: dict[str, object], said: str
-) -> None:
+def test_bad_input_is_named_by_file_and_field(load_audit: Load, changes: dict[str, object], said: str) -> None:
     with pytest.raises(FaultsError) as raised:
         load_audit(**changes)
     assert said in str(raised.value)
     assert "audit.yaml:" in str(raised.value)
 
 
-def test_all_faults_come_at_once(load_audit: Callable[..., Config]) -> None:
+def test_all_faults_come_at_once(load_audit: Load) -> None:
     with pytest.raises(FaultsError) as raised:
         load_audit(
             preset="x", editors=[{**PLANTED, "kind": "flux"}], judges=[{**JUDGE, "settings": {"noise": -1}}]
@@ -152,10 +152,8 @@ def test_all_faults_come_at_once(load_audit: Callable[..., Config]) -> None:
     assert len(raised.value.faults) == 3
 
 
-def test_a_truth_file_of_ones_own_is_read_beside_the_audit(
-    load_audit: Callable[..., Config], tmp_path: Path
-) -> None:
-    shipped = Path(config.__file__).parents[1] / "editors/truths/even.yaml"
+def test_a_truth_file_of_ones_own_is_read_beside_the_audit(load_audit: Load, tmp_path: Path) -> None:
+    shipped = TRUTHS / "even.yaml"
     (tmp_path / "mine.yaml").write_text(
         shipped.read_text().replace("base: 0.06", "base: 0.5, times: {race: {purple: 2}}")
     )
@@ -193,10 +191,10 @@ def test_a_truth_file_of_ones_own_is_read_beside_the_audit(
 )
 @pytest.mark.parametrize("where", ["mine.yaml", "audit.yaml"])
 def test_words_in_a_truth_that_the_protocol_does_not_know(
-    load_audit: Callable[..., Config], tmp_path: Path, old: str, new: str, said: str, where: str
+    load_audit: Load, tmp_path: Path, old: str, new: str, said: str, where: str
 ) -> None:
     """The same in a file of its own and in the audit itself."""
-    text = (Path(config.__file__).parents[1] / "editors/truths/even.yaml").read_text()
+    text = (TRUTHS / "even.yaml").read_text()
     assert old in text
     changed = text.replace(old, new, 1)
     (tmp_path / "mine.yaml").write_text(changed)
@@ -206,28 +204,23 @@ def test_words_in_a_truth_that_the_protocol_does_not_know(
     assert any(said in str(fault) and f"{where}:" in str(fault) for fault in raised.value.faults)
 
 
-def test_a_truth_file_that_changes_after_it_was_read_changes_nothing(
-    load_audit: Callable[..., Config], tmp_path: Path
-) -> None:
+def test_a_truth_file_that_changes_after_it_was_read_changes_nothing(load_audit: Load, tmp_path: Path) -> None:
     """Another process that makes the editor reads no file again."""
-    shipped = Path(config.__file__).parents[1] / "editors/truths"
-    shutil.copy(shipped / "even.yaml", tmp_path / "mine.yaml")
+    shutil.copy(TRUTHS / "even.yaml", tmp_path / "mine.yaml")
     prepared = load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}}]).editors["p"]
-    shutil.copy(shipped / "lightens.yaml", tmp_path / "mine.yaml")
+    shutil.copy(TRUTHS / "lightens.yaml", tmp_path / "mine.yaml")
     assert prepared.recipe is not None and prepared.recipe().truth == prepared.make().truth
     assert prepared.recipe().truth.id == "even"
 
 
-def test_a_pretended_price_does_not_change_what_is_done(load_audit: Callable[..., Config]) -> None:
+def test_a_pretended_price_does_not_change_what_is_done(load_audit: Load) -> None:
     dear = load_audit(editors=[{**PLANTED, "settings": {"truth": "even", "price_usd": 3.0}}]).editors["p"]
     assert dear.effective == load_audit(editors=[PLANTED]).editors["p"].effective
     assert dear.price_usd == 3.0
 
 
-def test_a_truth_files_content_and_not_its_path_is_in_the_settings(
-    load_audit: Callable[..., Config], tmp_path: Path
-) -> None:
-    shipped = Path(config.__file__).parents[1] / "editors/truths/even.yaml"
+def test_a_truth_files_content_and_not_its_path_is_in_the_settings(load_audit: Load, tmp_path: Path) -> None:
+    shipped = TRUTHS / "even.yaml"
     shutil.copy(shipped, tmp_path / "mine.yaml")
     named = load_audit(editors=[PLANTED]).editors["p"].effective
     by_path = (
@@ -238,7 +231,7 @@ def test_a_truth_files_content_and_not_its_path_is_in_the_settings(
     assert named == by_path
 
 
-def test_a_protocol_folder_of_ones_own(load_audit: Callable[..., Config], tmp_path: Path) -> None:
+def test_a_protocol_folder_of_ones_own(load_audit: Load, tmp_path: Path) -> None:
     shutil.copytree(BUILTIN, tmp_path / "my-protocol")
     assert load_audit(protocol="./my-protocol").protocol.name == "stillme 1.0.0"
     (tmp_path / "my-protocol/groups.yaml").write_text("race: []")
@@ -248,7 +241,7 @@ def test_a_protocol_folder_of_ones_own(load_audit: Callable[..., Config], tmp_pa
 
 
 def test_a_key_that_is_not_set_is_named_before_anything_is_spent(
-    load_audit: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    load_audit: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SOME_API_KEY", raising=False)
     loaded = load_audit(editors=[{**PLANTED, "key_env": "SOME_API_KEY"}])
@@ -261,7 +254,7 @@ def test_a_key_that_is_not_set_is_named_before_anything_is_spent(
 
 
 def test_a_judge_without_a_role_is_primary_and_an_instrument_stands_beside(
-    load_audit: Callable[..., Config],
+    load_audit: Load,
 ) -> None:
     rows = [INSTRUMENT, {"id": "b", "kind": "planted", "role": "secondary"}, {"id": "a", "kind": "planted"}]
     loaded = load_audit(judges=rows, measures=[CHANGE])
@@ -272,20 +265,20 @@ def test_a_judge_without_a_role_is_primary_and_an_instrument_stands_beside(
     assert [(row.id, row.role) for row in mixed.ranked_judges()] == [("j", Role.PRIMARY), ("i", Role.SECONDARY)]
 
 
-def test_an_instrument_may_be_the_only_judge(load_audit: Callable[..., Config]) -> None:
+def test_an_instrument_may_be_the_only_judge(load_audit: Load) -> None:
     loaded = load_audit(judges=[INSTRUMENT], measures=[CHANGE])
     assert [row.role for row in loaded.ranked_judges()] == [Role.INSTRUMENT]
     with pytest.raises(RuntimeError, match="not asked"):
         loaded.judges["i"].make()
 
 
-def test_measures_are_prepared_under_their_ids(load_audit: Callable[..., Config]) -> None:
+def test_measures_are_prepared_under_their_ids(load_audit: Load) -> None:
     loaded = load_audit(measures=[CHANGE, {"id": "skin", "kind": "skin_tone_shift", "settings": {"actor": "m"}}])
     assert {name: one.inputs["actor"] for name, one in loaded.measures.items()} == {"c": "", "skin": "m"}
     assert loaded.audit.measuring.share == 1.0
 
 
-def test_controls_come_with_the_editors_that_make_them(load_audit: Callable[..., Config]) -> None:
+def test_controls_come_with_the_editors_that_make_them(load_audit: Load) -> None:
     assert not load_audit().controls
     loaded = load_audit(experiments={"diagnose": {}, "controls": {}})
     assert {name: (one.effective["quality"], one.effective["scale"]) for name, one in loaded.controls.items()} == {
@@ -299,9 +292,7 @@ def test_controls_come_with_the_editors_that_make_them(load_audit: Callable[...,
     assert list(some.controls) == ["upscale"]
 
 
-def test_a_protocol_without_measures_says_what_needs_them(
-    load_audit: Callable[..., Config], tmp_path: Path
-) -> None:
+def test_a_protocol_without_measures_says_what_needs_them(load_audit: Load, tmp_path: Path) -> None:
     shutil.copytree(BUILTIN, tmp_path / "old")
     (tmp_path / "old/measures.yaml").unlink()
     assert load_audit(protocol="./old").protocol.measures is None
@@ -318,7 +309,7 @@ def test_a_protocol_without_measures_says_what_needs_them(
 
 
 def test_a_package_that_is_missing_is_named_before_anything_is_spent(
-    load_audit: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+    load_audit: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = load_audit(measures=[{**CHANGE, "settings": {"requires": ["numpy", "cv2"]}}])
     monkeypatch.setitem(sys.modules, "cv2", None)
@@ -326,7 +317,7 @@ def test_a_package_that_is_missing_is_named_before_anything_is_spent(
         config.check_keys(loaded)
 
 
-def test_experiments_may_be_named_alone(load_audit: Callable[..., Config]) -> None:
+def test_experiments_may_be_named_alone(load_audit: Load) -> None:
     config = load_audit(experiments=["diagnose", "mitigate", "stereotype"])
     assert config.audit.experiments.wanted == ("diagnose", "mitigate", "stereotype")
     assert config.select == "stratified" and config.counterbalanced, "a careful auditor's choices"

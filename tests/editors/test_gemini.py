@@ -13,16 +13,7 @@ from stillme.engine.backends import Lane
 from stillme.engine.progress import Progress
 from stillme.plan.config import Config
 from tests.editors.asking import GEMINI, SECRET, request, rows
-from tests.editors.providers import (
-    REQUEST_ID,
-    Server,
-    Turn,
-    gemini_candidate,
-    gemini_part,
-    gemini_says,
-    png,
-    says,
-)
+from tests.editors.providers import REQUEST_ID, Server, Turn, gemini_candidate, gemini_part, gemini_says, png, says
 
 Load = Callable[..., Config]
 prepared, edit = GEMINI.prepared, GEMINI.edit

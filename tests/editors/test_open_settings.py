@@ -31,11 +31,7 @@ PIXELS: dict[Any, dict[str, tuple[Any, Any]]] = {
         "quantization": (None, "4bit"),
         "remote_text_encoder": (None, {"url": URL}),
     },
-    qwen: {
-        "true_cfg_scale": (3.0, 4.0),
-        "negative_prompt": (" ", "blurred"),
-        "height": (None, 512),
-    },
+    qwen: {"true_cfg_scale": (3.0, 4.0), "negative_prompt": (" ", "blurred"), "height": (None, 512)},
     step1x: {
         "true_cfg_scale": (5.0, 6.0),
         "negative_prompt": (None, "blurred"),

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,7 @@ class Scripted:
         if words == "die":
             os._exit(3)
         if words == "hang":
-            threading.Event().wait()
+            time.sleep(60)
         if words == "lack":
             raise SurroundingsError("There is no disk.", "Buy one.")
         if words == "fail":

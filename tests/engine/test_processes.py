@@ -28,7 +28,7 @@ class Odd:
         if request.instruction == "die":
             os._exit(3)
         if request.instruction == "hang":
-            threading.Event().wait()
+            time.sleep(60)
         if request.instruction == "fail":
             raise ValueError("no")
         return EditReply(Status.OK, detail=str(os.getpid()))

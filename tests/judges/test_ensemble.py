@@ -90,8 +90,7 @@ def test_one_judge_and_three_judges() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounding", "expected"),
-    [("half_even", [2, 4, 4]), ("half_up", [3, 4, 5]), ("toward_neutral", [3, 3, 4])],
+    ("rounding", "expected"), [("half_even", [2, 4, 4]), ("half_up", [3, 4, 5]), ("toward_neutral", [3, 3, 4])]
 )
 def test_the_median_of_four_judges_is_rounded_as_asked(rounding: Rounding, expected: list[int]) -> None:
     halves: list[tuple[int | None, ...]] = [(1, 2, 3, 5), (4, 3, 3, 4), (4, 4, 5, 5)]

@@ -17,7 +17,7 @@ import pytest
 from stillme.core.records import Exchange, Status
 from stillme.judges import gemini, openai
 from stillme.judges.vlm import NetworkJudge
-from tests.judges.asking import AXES, FORM, KEY, PLACE, SECRET, USAGE_METADATA, answered, completion
+from tests.judges.asking import AXES, FORM, PLACE, USAGE_METADATA, answered, completion
 
 ANSWERS = 10_000
 ADDRESS = "http://127.0.0.1:9/v1"
@@ -190,11 +190,6 @@ PROVIDERS: dict[str, tuple[Callable[[], NetworkJudge], Callable[[str], dict[str,
     "openai": (openai_judge, openai_envelope),
     "gemini": (gemini_judge, gemini_envelope),
 }
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY, SECRET)
 
 
 def check_storable(one: Exchange) -> None:

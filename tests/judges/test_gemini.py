@@ -25,7 +25,6 @@ from tests.editors.providers import (
 from tests.judges.asking import (
     AXES,
     FORM,
-    KEY,
     PLACE,
     SCORES,
     SECRET,
@@ -40,11 +39,6 @@ from tests.judges.asking import (
 QUICK: dict[str, Any] = {"model": "gemini-3-flash-preview", "backoff_s": 0.01, "timeout_s": 60, "attempts": 3}
 RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.3s"}
 BY_DAY = {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}]}
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY, SECRET)
 
 
 def prepared(**settings: Any) -> Prepared[gemini.GeminiJudge]:

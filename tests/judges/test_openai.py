@@ -30,11 +30,6 @@ QUICK: dict[str, Any] = {"model": "gpt-5-mini", "backoff_s": 0.01, "timeout_s": 
 OWN: dict[str, Any] = {"model": "a-local-one", "service": "other"}
 
 
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY, SECRET)
-
-
 def prepared(**settings: Any) -> Prepared[openai.OpenaiJudge]:
     return openai.prepare(openai.Settings.model_validate({**QUICK, **settings}), PLACE)
 
@@ -77,12 +72,7 @@ def test_the_request_is_what_is_documented() -> None:
     assert held["json_schema"]["schema"] == FORM.schema(AXES)
     assert list(held["json_schema"]["schema"]["properties"])[:2] == ["observations", "scores"]
     plain = {name: value for name, value in seen.json.items() if name not in ("messages", "response_format")}
-    assert plain == {
-        "model": "gpt-5-mini",
-        "reasoning_effort": "low",
-        "max_completion_tokens": 8192,
-        "seed": 7,
-    }
+    assert plain == {"model": "gpt-5-mini", "reasoning_effort": "low", "max_completion_tokens": 8192, "seed": 7}
 
 
 def test_a_server_of_ones_own_is_asked_without_a_key_and_in_its_words() -> None:

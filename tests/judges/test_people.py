@@ -15,7 +15,7 @@ from stillme.judges import Fault, Reading, gemini, openai, planted_people
 from stillme.judges.people import GENDER, MOST, NEITHER, PRESENTATIONS, UNCLEAR, PeopleForm
 from stillme.judges.planted import Planted, Settings
 from tests.editors.providers import Server, Turn, png
-from tests.judges.asking import KEY, PLACE, PROTOCOL, SECRET, gemini_answers, openai_says
+from tests.judges.asking import PLACE, PROTOCOL, gemini_answers, openai_says
 
 PAIR = PROTOCOL.pair["W-24"]
 ROLES = tuple(sorted((PAIR.target, PAIR.other)))
@@ -122,10 +122,7 @@ SEEN = (Depicted(ROLES[0], 4, "Stands there."), Depicted(ROLES[1], None, "Stands
         (gemini, gemini_answers(ANSWER), {"model": "gemini-3-flash-preview"}),
     ],
 )
-def test_a_service_is_shown_the_edit_alone(
-    module: Any, turn: Turn, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(KEY, SECRET)
+def test_a_service_is_shown_the_edit_alone(module: Any, turn: Turn, settings: dict[str, Any]) -> None:
     reply, body = asked(module, turn, settings)
     assert (reply.status, reply.people, reply.scores) == (Status.OK, SEEN, {})
     sent = json.dumps(body)

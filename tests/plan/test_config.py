@@ -253,9 +253,7 @@ def test_a_key_that_is_not_set_is_named_before_anything_is_spent(
     config.check_keys(loaded)
 
 
-def test_a_judge_without_a_role_is_primary_and_an_instrument_stands_beside(
-    load_audit: Load,
-) -> None:
+def test_a_judge_without_a_role_is_primary_and_an_instrument_stands_beside(load_audit: Load) -> None:
     rows = [INSTRUMENT, {"id": "b", "kind": "planted", "role": "secondary"}, {"id": "a", "kind": "planted"}]
     loaded = load_audit(judges=rows, measures=[CHANGE])
     ranked = [(row.id, row.role) for row in loaded.ranked_judges()]

@@ -99,10 +99,7 @@ def test_controls_are_made_by_whom_the_protocol_says_and_never_judged(controlled
         assert not judging.missing(held, design)[0]
     assert {ended[trial.edit] for trial in design.trials} == {"ok"}
     asked = [(r.instruction, r.control, r.seed) for r in ACTORS["editor"].requests]  # type: ignore[attr-defined]
-    assert asked[1:] == [
-        ("Return the image unchanged.", "", 7),
-        ("[control] vae_round_trip", "vae_round_trip", 7),
-    ]
+    assert asked[1:] == [("Return the image unchanged.", "", 7), ("[control] vae_round_trip", "vae_round_trip", 7)]
     enlarged = next(trial for trial in design.trials if trial.prompt == "upscale")
     assert sizes[enlarged.edit] == 2 * heads.SIZE
     looked = ACTORS["judge"].requests  # type: ignore[attr-defined]

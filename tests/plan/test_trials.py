@@ -16,6 +16,7 @@ from stillme.plan.mitigation.sampling import Cell
 from stillme.protocol import Protocol
 from stillme.protocol.schema import PUBLISHED
 
+Load = Callable[..., Config]
 EDITORS = [
     {"id": name, "kind": "planted", "settings": {"truth": "even", "draw": n}} for n, name in enumerate("xyz")
 ]
@@ -31,16 +32,14 @@ def people(protocol: Protocol) -> list[Portrait]:
     ]
 
 
-def test_the_papers_design_has_5040_trials(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+def test_the_papers_design_has_5040_trials(load_audit: Load, protocol: Protocol) -> None:
     config = load_audit(editors=EDITORS, experiments={"diagnose": {"prompts": "all"}})
     trials = plan.trials(config, people(protocol), {name: name for name in "xyz"})
     assert len(trials) == 84 * 20 * 3 == 5040
     assert len({trial.key for trial in trials}) == len({trial.edit for trial in trials}) == 5040
 
 
-def test_the_order_is_the_same_every_time_and_follows_the_protocol(
-    load_audit: Callable[..., Config], protocol: Protocol
-) -> None:
+def test_the_order_is_the_same_every_time_and_follows_the_protocol(load_audit: Load, protocol: Protocol) -> None:
     config = load_audit(editors=EDITORS, experiments={"diagnose": {"prompts": ["V-02", "O-01"], "seeds": 2}})
     first = plan.trials(config, people(protocol), {name: name for name in "xyz"})
     again = plan.trials(config, people(protocol), {name: name for name in "xyz"})
@@ -56,15 +55,13 @@ def test_the_order_is_the_same_every_time_and_follows_the_protocol(
     ]
 
 
-def test_arms_move_the_seed(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+def test_arms_move_the_seed(load_audit: Load, protocol: Protocol) -> None:
     config = load_audit(experiments={"diagnose": {"prompts": ["O-01"], "arms": ["reseed", "baseline"]}})
     trials = plan.trials(config, people(protocol)[:1], {"even": "h", "erases": "i"})
     assert [(t.arm, t.seed) for t in trials if t.editor == "even"] == [("baseline", 0), ("reseed", 1000)]
 
 
-def test_two_editors_with_the_same_settings_share_their_edits(
-    load_audit: Callable[..., Config], protocol: Protocol
-) -> None:
+def test_two_editors_with_the_same_settings_share_their_edits(load_audit: Load, protocol: Protocol) -> None:
     trials = plan.trials(load_audit(), people(protocol)[:1], {"even": "h", "erases": "h"})
     edits = {name: [t.edit for t in trials if t.editor == name] for name in ("even", "erases")}
     assert edits["even"] == edits["erases"] and len(edits["even"]) == 3
@@ -83,9 +80,7 @@ def controlled(load: Callable[..., Config], protocol: Protocol, **changes: objec
     return plan.trials(config, people(protocol), HASHES)
 
 
-def test_controls_come_after_the_prompts_portrait_by_portrait(
-    load_audit: Callable[..., Config], protocol: Protocol
-) -> None:
+def test_controls_come_after_the_prompts_portrait_by_portrait(load_audit: Load, protocol: Protocol) -> None:
     trials = controlled(load_audit, protocol)
     first = trials.index(next(t for t in trials if t.is_control))
     assert {t.experiment for t in trials[:first]} == {DIAGNOSE} and first == 84 * 2 * 3 * 2
@@ -102,7 +97,7 @@ def test_controls_come_after_the_prompts_portrait_by_portrait(
     assert len({t.edit for t in trials}) == len(trials), "no control shares its edit with anything else"
 
 
-def test_only_the_controls_asked_for(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+def test_only_the_controls_asked_for(load_audit: Load, protocol: Protocol) -> None:
     for kinds, number in ((["upscale"], 1), (["no_op", "vae_round_trip"], 4), ([], 0)):
         wanted = {"diagnose": {"prompts": []}, "controls": {"kinds": kinds}}
         assert len(controlled(load_audit, protocol, experiments=wanted)) == 84 * number
@@ -112,9 +107,7 @@ def chosen(trials: list[Trial]) -> set[tuple[str, str]]:
     return {(t.prompt, t.portrait) for t in trials if not t.is_control}
 
 
-def test_a_share_is_balanced_and_the_same_for_every_editor_and_seed(
-    load_audit: Callable[..., Config], protocol: Protocol
-) -> None:
+def test_a_share_is_balanced_and_the_same_for_every_editor_and_seed(load_audit: Load, protocol: Protocol) -> None:
     trials, persons = controlled(load_audit, protocol), people(protocol)
     kept = plan.measured(trials, persons, protocol, 0.25)
     race = {p.key: p.labels["race"] for p in persons}
@@ -130,7 +123,7 @@ def test_a_share_is_balanced_and_the_same_for_every_editor_and_seed(
     )
 
 
-def test_a_larger_share_contains_a_smaller_one(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+def test_a_larger_share_contains_a_smaller_one(load_audit: Load, protocol: Protocol) -> None:
     trials, persons = controlled(load_audit, protocol), people(protocol)
     shares = [plan.measured(trials, persons, protocol, share) for share in (1e-6, 0.1, 0.25, 0.5, 0.9, 1.0)]
     sizes = [len(chosen(kept)) // (2 * 7) for kept in shares]
@@ -141,7 +134,7 @@ def test_a_larger_share_contains_a_smaller_one(load_audit: Callable[..., Config]
     assert chosen(shuffled) == chosen(shares[2]), "the order of things does not matter"
 
 
-def test_arms_with_different_settings_are_refused(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+def test_arms_with_different_settings_are_refused(load_audit: Load, protocol: Protocol) -> None:
     """A difference between them would say nothing about the arm."""
     wanted = {"mitigate": {"sample": 8, "arms": ["baseline", "reseed"]}}
     trials = plan.trials(load_audit(experiments=wanted), people(protocol), {"even": "h" * 64, "erases": "i" * 64})
@@ -165,9 +158,7 @@ def read(portrait: Portrait, status: Status = Status.OK) -> Feature:
     return Feature(f"read off {portrait.image}", portrait.image, "", status, said)
 
 
-def test_an_arm_that_needs_features_waits_for_them_case_by_case(
-    load_audit: Callable[..., Config], protocol: Protocol
-) -> None:
+def test_an_arm_that_needs_features_waits_for_them_case_by_case(load_audit: Load, protocol: Protocol) -> None:
     config, persons = load_audit(experiments=WHOLE), people(protocol)
     cases = plan.cells(config, persons, plan.Known())
     assert cases is not None and len(cases) == 8
@@ -185,7 +176,7 @@ def test_an_arm_that_needs_features_waits_for_them_case_by_case(
     assert len(neutral.split()) == len(kept.split())
 
 
-def test_cases_chosen_by_their_outcome_wait_for_it(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+def test_cases_chosen_by_their_outcome_wait_for_it(load_audit: Load, protocol: Protocol) -> None:
     config, persons = load_audit(experiments=DRIFTED), people(protocol)
     assert plan.cells(config, persons, plan.Known()) is None
     assert plan.trials(config, persons, TWO) == []
@@ -195,9 +186,7 @@ def test_cases_chosen_by_their_outcome_wait_for_it(load_audit: Callable[..., Con
     assert {t.arm: t.seed for t in trials} == {"baseline": 0, "reseed": 1000}, "the seed that drift was seen with"
 
 
-def test_what_is_to_come_is_counted_before_it_is_known(
-    load_audit: Callable[..., Config], protocol: Protocol
-) -> None:
+def test_what_is_to_come_is_counted_before_it_is_known(load_audit: Load, protocol: Protocol) -> None:
     persons = people(protocol)
     for wanted in (WHOLE, DRIFTED):
         config = load_audit(experiments=wanted)
@@ -205,7 +194,7 @@ def test_what_is_to_come_is_counted_before_it_is_known(
         assert Counter(t.arm for t in trials) == dict.fromkeys(("baseline", "reseed", "feature", "placebo"), 8)
 
 
-def test_nothing_known_is_supposed_anew(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+def test_nothing_known_is_supposed_anew(load_audit: Load, protocol: Protocol) -> None:
     persons = people(protocol)
     known = plan.Known({persons[0].image: read(persons[0])}, [Cell(persons[0].key, "O-01", "even")])
     supposed = plan.supposed(load_audit(experiments=DRIFTED), persons, known)
@@ -213,9 +202,7 @@ def test_nothing_known_is_supposed_anew(load_audit: Callable[..., Config], proto
     assert supposed.drifted is known.drifted and len(supposed.features) == len(persons)
 
 
-def test_without_the_experiment_nothing_is_drawn_or_supposed(
-    load_audit: Callable[..., Config], protocol: Protocol
-) -> None:
+def test_without_the_experiment_nothing_is_drawn_or_supposed(load_audit: Load, protocol: Protocol) -> None:
     config, persons, known = load_audit(), people(protocol), plan.Known()
     assert plan.cells(config, persons, known) == []
     assert plan.supposed(config, persons, known) is known
@@ -225,7 +212,7 @@ def test_without_the_experiment_nothing_is_drawn_or_supposed(
 # The stereotype experiment
 
 
-def test_a_scene_is_asked_of_every_editor_alike(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+def test_a_scene_is_asked_of_every_editor_alike(load_audit: Load, protocol: Protocol) -> None:
     rows = [{**row, "seed": n} for n, row in enumerate(EDITORS)]
     wanted = {"stereotype": {"prompts": ["W-10", "W-01"], "mode": "joint", "counterbalanced": False}}
     config = load_audit(editors=rows, experiments=wanted)
@@ -241,7 +228,7 @@ def test_a_scene_is_asked_of_every_editor_alike(load_audit: Callable[..., Config
     assert {t.experiment for t in trials} == {STEREOTYPE}
 
 
-def test_scenes_of_two_are_not_measured(load_audit: Callable[..., Config], protocol: Protocol) -> None:
+def test_scenes_of_two_are_not_measured(load_audit: Load, protocol: Protocol) -> None:
     wanted = {"stereotype": {"prompts": "all", "counterbalanced": False}, "diagnose": {"prompts": ["O-01"]}}
     persons = people(protocol)
     trials = plan.trials(load_audit(experiments=wanted), persons, TWO)

@@ -47,12 +47,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     encoding=st.sampled_from(["utf-8", "utf-8-sig"]),
 )
 def test_any_table_that_was_written_is_read_back(
-    tmp_path: Path,
-    rows: list[tuple[str, str, str]],
-    separator: str,
-    quoting: int,
-    ending: str,
-    encoding: str,
+    tmp_path: Path, rows: list[tuple[str, str, str]], separator: str, quoting: int, ending: str, encoding: str
 ) -> None:
     # A bare carriage return ends a line, as old Macs have it, unless it is quoted; this writer may leave it bare.
     assume(

@@ -99,7 +99,7 @@ def test_an_unknown_price_is_not_called_free(load_audit: Load) -> None:
     assert "no price known" in text and "0.00 USD and what has no known price" in text
 
 
-def test_after_a_few_calls_the_runs_own_pace_counts(load_audit: Load) -> None:
+def test_after_a_few_calls_the_runs_own_pace_counts_of_editors_and_judges(load_audit: Load) -> None:
     config = load_audit(budgets={"edits": 14})
     with pytest.raises(Exception, match="the edit budget is reached"):
         pipeline.run(config, Progress())
@@ -107,6 +107,9 @@ def test_after_a_few_calls_the_runs_own_pace_counts(load_audit: Load) -> None:
     even = of(plan, "even")
     assert even.measured and even.done >= ENOUGH and even.seconds_a_call < 100
     assert "are those of this run's own calls" in render.outlook(config, plan)
+    for one in look_ahead(config).judges:
+        assert 0 < one.done <= 14 and one.done + one.missing <= 24, "what is judged is not ahead any more"
+        assert one.measured and one.seconds_a_call < 100
 
 
 def test_calls_that_overlapped_count_as_such_and_pauses_do_not() -> None:
@@ -198,15 +201,6 @@ def test_scripts_get_the_judges_too(load_audit: Load) -> None:
     assert [one["judge"] for one in plan["judges"]] == ["a", "b"]
     assert plan["judges"][1]["dropped"] == {"temperature": "the model takes none"}
     assert plan["judges"][1]["price_date"] == "2026-11-15" and plan["judges"][0]["calls"] == 30
-
-
-def test_what_is_judged_is_not_ahead_any_more(load_audit: Load) -> None:
-    config = load_audit(budgets={"edits": 14})
-    with pytest.raises(Exception, match="the edit budget is reached"):
-        pipeline.run(config, Progress())
-    for one in look_ahead(config).judges:
-        assert 0 < one.done <= 14 and one.done + one.missing <= 24
-        assert one.measured and one.seconds_a_call < 100
 
 
 def test_judges_with_equal_settings_are_paid_for_once(load_audit: Load) -> None:

@@ -36,14 +36,7 @@ from stillme.report.build import Further, build
 from stillme.report.publish import context
 from stillme.report.sections import mitigation
 from stillme.stats.drift import changes
-from stillme.stats.mitigation import (
-    Mitigation,
-    contrasts,
-    effects,
-    mitigation_findings,
-    paired,
-    summaries,
-)
+from stillme.stats.mitigation import Mitigation, contrasts, effects, mitigation_findings, paired, summaries
 from stillme.stats.outcomes import mark
 from tests.conftest import dump_audit
 from tests.plan.mitigation import simulated

@@ -9,92 +9,48 @@ import pytest
 from stillme.plan.mitigation.linter import Leak, leaks
 from stillme.protocol import Protocol
 
-HARMLESS = [
-    *(
-        "Black hair",
-        "black eyes",
-        "white beard",
-        "Indian-red scarf",
-        "fair skin",
-        "olive complexion",
-        "brown eyes",
-    ),
-    *(
-        "Roman nose",
-        "French braid",
-        "golden-brown",
-        "afro hairstyle",
-        "Mandarin collar",
-        "grey hair",
-        "laugh lines",
-    ),
-    *("wrinkles", "salt-and-pepper", "beard", "full lips", "almond-shaped eyes", "1990s-style frames"),
-    *("'90s-style glasses", "seventies-style frames", "seventies style", "an old scar", "an aged leather jacket"),
-    *("a five-year-old scar", "age spots on the cheeks", "nail polish", "mother-of-pearl earrings", "a man bun"),
-    *(
-        "white skin",
-        "the hair is Black",
-        "short, Black and curly hair",
-        "hair that appears Black",
-        "Jet Black hair",
-    ),
-    *("Hair: Black. Eyes: Brown.", "Short Black Hair", "Deep Brown Skin Tone", "Dark-Brown skin", "white roots"),
-    *("a black-haired person", "a red-haired individual", "dressed in Black", "wearing black, who smiles"),
-    *("black and white shirt before a white background", "the person's hair is black", "a Hawaiian shirt"),
-    *("the person’s skin is brown", "human", "manicured nails", "heather", "manual", "a German-made watch"),
-    "Maintain the person's fair, reddish skin tone, short salt-and-pepper wavy hair, thin lips, prominent "
-    "cheekbones, and deep laugh lines around the eyes.",
-    "Maintain the person’s deep brown skin with warm undertones, round face with full cheeks, broad nose, full "
-    "lips, and dark micro-braided hair partially covered by a colorful headwrap.",
-]
+
+def phrases(text: str) -> list[str]:
+    return [" ".join(one.split()) for one in text.split(";")]
+
+
+HARMLESS = phrases("""
+    Black hair; black eyes; white beard; Indian-red scarf; fair skin; olive complexion; brown eyes; Roman nose;
+    French braid; golden-brown; afro hairstyle; Mandarin collar; grey hair; laugh lines; wrinkles;
+    salt-and-pepper; beard; full lips; almond-shaped eyes; 1990s-style frames; '90s-style glasses;
+    seventies-style frames; seventies style; an old scar; an aged leather jacket; a five-year-old scar; age
+    spots on the cheeks; nail polish; mother-of-pearl earrings; a man bun; white skin; the hair is Black;
+    short, Black and curly hair; hair that appears Black; Jet Black hair; Hair: Black. Eyes: Brown.; Short
+    Black Hair; Deep Brown Skin Tone; Dark-Brown skin; white roots; a black-haired person; a red-haired
+    individual; dressed in Black; wearing black, who smiles; black and white shirt before a white background;
+    the person's hair is black; a Hawaiian shirt; the person’s skin is brown; human; manicured nails; heather;
+    manual; a German-made watch; Maintain the person's fair, reddish skin tone, short salt-and-pepper wavy
+    hair, thin lips, prominent cheekbones, and deep laugh lines around the eyes.; Maintain the person’s deep
+    brown skin with warm undertones, round face with full cheeks, broad nose, full lips, and dark micro-braided
+    hair partially covered by a colorful headwrap.
+""")
 
 NAMED = {
-    "race": [
-        *("Black woman", "a Black person", "a black person", "White skin and Caucasian features", "mixed-race"),
-        *("biracial", "person of colour", "people of color", "Maintain the person's Black identity", "half-Black"),
-        *("the person is black", "identified as Black", "Maintain the White skin", "someone who is White"),
-        *(
-            "black facial features",
-            "Black and Asian features",
-            "white-presenting",
-            "African-American",
-            "they are Black",
-        ),
-    ],
-    "ethnicity": [
-        *("Asian eyes", "Indian complexion", "African features", "Latina", "Hispanic", "Middle Eastern nose"),
-        *("South Asian", "ethnic", "Asian-looking eyes", "Asian-style eyes", "Māori features", "Polish features"),
-        *(
-            "Roman complexion",
-            "of Korean descent",
-            "from India",
-            "Latinos",
-            "French complexion",
-            "Native features",
-        ),
-    ],
-    "gender": [
-        *(
-            "his",
-            "her",
-            "he",
-            "She",
-            "him",
-            "she's",
-            "feminine",
-            "masculine jaw",
-            "man",
-            "lady",
-            "ladies",
-            "boyish",
-        ),
-        *("women’s", "men's", "GENTLEMAN", "his/her", "androgynous", "male-pattern baldness"),
-    ],
-    "age": [
-        *("elderly", "young", "youthful", "middle-aged", "in the 60s", "mid-30s", "early forties", "30-year-old"),
-        *("aged", "mature", "senior", "teenage", "grandmotherly", "45 years old", "20–29 years", "45yo", "45 y/o"),
-        *("a 40-something", "signs of aging", "in the person's 60s", "dark eyes with mature characteristics"),
-    ],
+    "race": phrases("""
+        Black woman; a Black person; a black person; White skin and Caucasian features; mixed-race;
+        biracial; person of colour; people of color; Maintain the person's Black identity; half-Black; the
+        person is black; identified as Black; Maintain the White skin; someone who is White; black facial
+        features; Black and Asian features; white-presenting; African-American; they are Black
+    """),
+    "ethnicity": phrases("""
+        Asian eyes; Indian complexion; African features; Latina; Hispanic; Middle Eastern nose; South
+        Asian; ethnic; Asian-looking eyes; Asian-style eyes; Māori features; Polish features; Roman
+        complexion; of Korean descent; from India; Latinos; French complexion; Native features
+    """),
+    "gender": phrases("""
+        his; her; he; She; him; she's; feminine; masculine jaw; man; lady; ladies; boyish; women’s; men's;
+        GENTLEMAN; his/her; androgynous; male-pattern baldness
+    """),
+    "age": phrases("""
+        elderly; young; youthful; middle-aged; in the 60s; mid-30s; early forties; 30-year-old; aged;
+        mature; senior; teenage; grandmotherly; 45 years old; 20–29 years; 45yo; 45 y/o; a 40-something;
+        signs of aging; in the person's 60s; dark eyes with mature characteristics
+    """),
 }
 
 

@@ -86,7 +86,7 @@ def test_variants_change_what_they_say_and_nothing_else(people: Sequence[str]) -
 
 @PEOPLE
 def test_points_are_inside_the_picture_and_the_right_way_round(people: Sequence[str]) -> None:
-    for key, variant in ((key, variant) for key in people for variant in heads.variants(key)):
+    for key, variant in [(one, variant) for one in people for variant in heads.variants(one)]:
         points = heads.load(key, variant).points
         assert set(points) == POINTS
         assert all(0 <= value < heads.SIZE for spot in points.values() for value in spot)

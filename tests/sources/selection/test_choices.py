@@ -107,10 +107,6 @@ def test_choices_by_pool_and_time_at_work() -> None:
 
 
 def test_what_follows_a_comparison_is_not_blind() -> None:
-    log = [
-        choose(0, "x", [], ["1"]),
-        Action("c", at(1), "anna", Verb.COMPARE, ""),
-        choose(2, "x", ["1"], ["2"]),
-    ]
+    log = [choose(0, "x", [], ["1"]), Action("c", at(1), "anna", Verb.COMPARE, ""), choose(2, "x", ["1"], ["2"])]
     assert blind(log) == log[:1]
     assert last_undoable(log[:2], "anna") == log[0], "a comparison cannot be undone"

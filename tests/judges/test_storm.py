@@ -64,7 +64,7 @@ class Line:
     async def request(self, method: str, address: str, *, data: bytes, **_: Any) -> AsyncIterator[Any]:
         async with self._leaving:  # one request leaves after the other
             await asyncio.sleep(SENDING)
-        _, _, said = self.service.decide(self.dialect, data)
+        said = self.service.decide(self.dialect, data)[2]
         headers = CIMultiDict({**said.headers, **self.service.limits()})
         self.codes.append(said.http)
         await asyncio.sleep(AT_ONCE if said.http == 429 else self.service.switches.latency_s)

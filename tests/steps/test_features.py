@@ -133,72 +133,44 @@ def test_only_the_portrait_is_sent_and_nothing_is_said_of_the_person(load_audit:
         assert not any(portrait.labels["age"] in told for portrait in portraits)
 
 
-def test_an_answer_that_names_a_group_is_asked_for_again(load_audit: Load) -> None:
-    leaking = {**CLEAN, "hair": "typical of a Black woman"}
-    with Server(answers(leaking, CLEAN)) as server:
-        config = audit(load_audit, server)
-        portraits = read(config)
-        assert len(server.seen) == 8
-    assert all(dict(one.features) == CLEAN and not one.leaks for one in found(config, portraits))
-    assert len(attempts(config)) == 8
-    assert standing(config, portraits)["marked"] == 0
+BLACK = {**CLEAN, "hair": "typical of a Black woman"}
+LEAKING = {**BLACK, SENTENCE: "Maintain the person's youthful look."}
+UNOPENED = {**CLEAN, SENTENCE: "Keep the brown eyes."}
+NOTHING = {**dict.fromkeys(DIMENSIONS, "none"), SENTENCE: CLEAN[SENTENCE]}
+ASIAN, WORSE = {**CLEAN, "eyes": "Asian eyes"}, {**CLEAN, "eyes": "a young girl's eyes"}
+UNASKED = "the sentence does not start with “Maintain the person's”"
 
 
-def test_one_that_still_names_a_group_is_marked_and_used(load_audit: Load) -> None:
-    leaking = {**CLEAN, "hair": "typical of a Black woman", SENTENCE: "Maintain the person's youthful look."}
-    with Server(answers(leaking)) as server:
+@pytest.mark.parametrize(
+    ("first", "second", "asked", "kept", "leaks", "detail"),
+    [
+        pytest.param(BLACK, CLEAN, 8, CLEAN, (), "", id="names a group and is asked for again"),
+        pytest.param(LEAKING, None, 8, LEAKING, ("Black", "woman", "youthful"), "", id="names one again: marked"),
+        pytest.param(UNOPENED, None, 8, UNOPENED, (), UNASKED, id="does not open as asked: marked"),
+        pytest.param(UNOPENED, WORSE, 8, UNOPENED, (), UNASKED, id="the better of two is kept"),
+        pytest.param(
+            ASIAN, "I would rather not.", 8, ASIAN, ("Asian",), "the second answer: malformed", id="no second"
+        ),
+        pytest.param("no idea", None, 4, {}, (), None, id="cannot be read: final"),
+        pytest.param(NOTHING, None, None, {}, (), None, id="describes nothing: no answer"),
+    ],
+)
+def test_what_is_made_of_an_answer(
+    load_audit: Load, first: Any, second: Any, asked: int | None, kept: Any, leaks: Any, detail: str | None
+) -> None:
+    with Server(answers(first, second)) as server:
         config = audit(load_audit, server)
         portraits = read(config)
+        before = len(server.seen)
         read(config)
-        assert len(server.seen) == 8  # twice each, and never a third time
-    features = found(config, portraits)
-    assert {one.leaks for one in features} == {("Black", "woman", "youthful")}
-    assert all(one.status is Status.OK and dict(one.features) == leaking for one in features)
-    assert standing(config, portraits)["marked"] == 4
-
-
-def test_a_sentence_that_does_not_open_as_asked_is_marked(load_audit: Load) -> None:
-    with Server(answers({**CLEAN, SENTENCE: "Keep the brown eyes."})) as server:
-        config = audit(load_audit, server)
-        portraits = read(config)
-        assert len(server.seen) == 8
-    assert {one.detail for one in found(config, portraits)} == {
-        "the sentence does not start with “Maintain the person's”"
-    }
-    assert standing(config, portraits)["marked"] == 4
-
-
-def test_the_better_of_two_answers_is_kept(load_audit: Load) -> None:
-    worse = {**CLEAN, "eyes": "a young girl's eyes"}
-    with Server(answers({**CLEAN, SENTENCE: "Keep the brown eyes."}, worse)) as server:
-        config = audit(load_audit, server)
-        portraits = read(config)
-    assert all(one.features["eyes"] == CLEAN["eyes"] and one.detail for one in found(config, portraits))
-
-
-def test_where_the_second_answer_is_none_the_first_is_used_and_marked(load_audit: Load) -> None:
-    with Server(answers({**CLEAN, "eyes": "Asian eyes"}, "I would rather not.")) as server:
-        config = audit(load_audit, server)
-        portraits = read(config)
-    (one, *_) = found(config, portraits)
-    assert (one.status, one.leaks, one.detail) == (Status.OK, ("Asian",), "the second answer: malformed")
-
-
-def test_an_answer_that_cannot_be_read_is_a_status_and_final(load_audit: Load) -> None:
-    with Server(answers("no idea")) as server:
-        config = audit(load_audit, server)
-        portraits = read(config)
-        read(config)
-        assert len(server.seen) == 4
-    assert [(one.status, dict(one.features)) for one in found(config, portraits)] == [(Status.MALFORMED, {})] * 4
-    assert standing(config, portraits)["statuses"] == {"malformed": 4}
-
-
-def test_an_answer_that_describes_nothing_is_no_answer(load_audit: Load) -> None:
-    with Server(answers({**dict.fromkeys(DIMENSIONS, "none"), SENTENCE: CLEAN[SENTENCE]})) as server:
-        config = audit(load_audit, server)
-        portraits = read(config)
-    assert {one.status for one in found(config, portraits)} == {Status.MALFORMED}
+        assert len(server.seen) == before and (asked is None or before == asked), "nothing is asked a third time"
+    status = Status.OK if kept else Status.MALFORMED
+    for one in found(config, portraits):
+        assert (one.status, dict(one.features), one.leaks) == (status, kept, leaks)
+        assert detail is None or one.detail == detail
+    assert len(attempts(config)) == before
+    told = standing(config, portraits)
+    assert told["statuses"] == {status.value: 4} and told["marked"] == (4 if leaks or detail else 0)
 
 
 def test_what_may_pass_is_asked_for_again_on_the_next_run(load_audit: Load) -> None:

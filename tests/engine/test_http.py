@@ -193,7 +193,7 @@ def test_a_wait_that_is_asked_for_is_honoured(pauses: Pauses, form: str) -> None
     assert least <= pauses[0] <= 1.25 * 101, "it comes back neither before it may nor much later"
 
 
-def test_who_is_asked_to_wait_too_long_gives_up_at_once() -> None:
+def test_who_is_asked_to_wait_too_long_gives_up_at_once(pauses: Pauses) -> None:
     with Server(says(429, {"detail": "come back tomorrow"}, Retry_After="86400")) as server:
         error = fails(server, deadline_s=30)
     assert (error.kind, error.after, error.message) == (Status.RATE_LIMITED, 86400, "come back tomorrow")

@@ -381,4 +381,5 @@ def test_an_audit_is_judged_in_batches_at_half_the_price_and_only_leftovers_are_
         assert 0 < len(left) < len(lines)
         assert len(server.journal("batch")) == 2
         pipeline.run(audit, Progress())
-        assert len(server.journal("batch")) == 2
+        assert len(server.journal("batch")) == 2 and len(server.journal("call")) == len(calls)
+        assert not list((audit.run / "batches").rglob("*.jsonl"))

@@ -123,13 +123,6 @@ def test_an_editor_that_comes_later_with_the_same_pixels_costs_nothing(load_audi
     assert len({(call, *values) for call, _, *values in scores}) == 6
 
 
-def test_a_second_run_asks_nothing(load_audit: Load, server: Server) -> None:
-    config = audit(load_audit, [row(server)])
-    pipeline.run(config, Progress())
-    pipeline.run(config, Progress())
-    assert len(calls(server)) == 6
-
-
 def test_second_looks_are_asked_apart_and_are_in_no_score(load_audit: Load, server: Server) -> None:
     config = audit(load_audit, [row(server)], judging={"repeats": 1})
     pipeline.run(config, Progress())
@@ -274,20 +267,6 @@ def test_a_wrong_key_ends_the_run_with_a_sentence_and_no_verdict(load_audit: Loa
         with pytest.raises(SurroundingsError, match="Incorrect API key"):
             pipeline.run(config, Progress())
     assert table(config, "SELECT count(*) FROM verdict") == [(0,)]
-
-
-@pytest.mark.parametrize("kind", ["openai", "gemini"])
-def test_in_batches_every_call_is_paid_for_once_and_what_is_left_is_asked_live(
-    load_audit: Load, kind: str
-) -> None:
-    with serving(Switches(batch_expires=0.3, batch_malformed=0.3)) as server:
-        config = audit(load_audit, [row(server, kind, mode="batch")], makers=2)
-        pipeline.run(config, Progress())
-        lines, live = server.journal("line"), calls(server)
-    assert pipeline.status(config.run)["verdicts"] == {kind: {"ok": 12}}
-    assert len(lines) == 6
-    assert len(live) == sum(line["outcome"] != "ok" for line in lines)
-    assert not list((config.run / "batches").rglob("*.jsonl"))
 
 
 def test_a_batch_under_way_is_not_asked_live_and_comes_home_with_the_next_run(load_audit: Load) -> None:

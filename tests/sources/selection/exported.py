@@ -28,7 +28,10 @@ def selection(folder: Path, copies: int = 2, is_signed: bool = True, **changes: 
     names = [f"train/{number}.jpg" for number in range(1, copies * len(KEYS) + 1)]
     spoil = {name: signed(key) for name, key in zip(names, KEYS * copies, strict=True)} if is_signed else None
     made = data.fairface(folder / "fairface", KEYS, copies, spoil)
-    file = data.selection(folder / "selection.yaml", made, **changes)
+    return sampled(data.selection(folder / "selection.yaml", made, **changes))
+
+
+def sampled(file: Path) -> Plan:
     flow.sample(file, None, False, Progress())
     return config.load(file)
 

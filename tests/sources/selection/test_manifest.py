@@ -21,14 +21,14 @@ from stillme.core import images
 from stillme.core.errors import InputError, SurroundingsError
 from stillme.core.records import Reading, Status
 from stillme.engine.progress import Progress
-from stillme.sources.selection import card, config, flow, manifest, screen
+from stillme.sources.selection import card, flow, manifest, screen
 from stillme.sources.selection.choices import Verb
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.desk import Desk
 from stillme.sources.selection.store import Store
 from stillme.stats.passing import passing
 from tests.sources.selection import data
-from tests.sources.selection.exported import CHOICES, act, by_cell, decide, selection
+from tests.sources.selection.exported import CHOICES, act, by_cell, decide, sampled, selection
 
 NONE = {"method": "none"}
 ROOT = Path(__file__).parents[3]
@@ -279,8 +279,7 @@ def test_a_short_cell_is_decided_with_what_it_has(tmp_path: Path) -> None:
     axes = {"race": ["white", "black"], "gender": ["female"], "age": ["20s", "60s"]}
     grid = {"axes": axes, "per_cell": 2}
     file = data.selection(tmp_path / "s.yaml", made, grid=grid, pools={"count": 1}, upscaling=NONE)
-    flow.sample(file, None, False, Progress())
-    plan = config.load(file)
+    plan = sampled(file)
     with Store.hold(plan.folder) as store:
         for place, (reviewer, second) in enumerate((("anna", 2), ("ben", 1))):
             store.add_reviewer(reviewer)
@@ -309,8 +308,7 @@ def test_a_portrait_that_cannot_be_enlarged_is_named(tmp_path: Path) -> None:
     made = data.fairface(tmp_path / "fairface", data.KEYS[:1], 1, {"train/1.jpg": lengthen})
     large = {"method": "bicubic", "to": 4096}
     file = data.selection(tmp_path / "s.yaml", made, pools={"count": 1}, upscaling=large)
-    flow.sample(file, None, False, Progress())
-    plan = config.load(file)
+    plan = sampled(file)
     with Store.hold(plan.folder) as store:
         decide(store, plan, (1,))
     with pytest.raises(
@@ -346,9 +344,7 @@ def test_an_axis_that_is_called_like_a_column_is_refused(tmp_path: Path) -> None
     }
     rows = [{"id": "mine", "kind": "folder", "settings": reader}]
     file = data.selection(tmp_path / "s.yaml", made, readers=rows, grid={"axes": axes}, pools={"count": 1})
-
-    flow.sample(file, None, False, Progress())
-    plan = config.load(file)
+    plan = sampled(file)
     with Store.hold(plan.folder) as store:
         decide(store, plan, (1, 1))
         with pytest.raises(InputError, match="An axis is called 'pool'"):
@@ -384,9 +380,7 @@ def test_the_card_says_what_was_skipped_and_who_passes(tmp_path: Path) -> None:
         tmp_path / "fairface", data.KEYS, 1, {"train/1.jpg": lie_down, "train/2.jpg": lambda _: b"no"}
     )
     file = data.selection(tmp_path / "s.yaml", made, pools={"count": 1})
-
-    flow.sample(file, None, False, Progress())
-    plan = config.load(file)
+    plan = sampled(file)
     with Store.hold(plan.folder) as store:
         store.add_reviewer("anna")
         for number, (cell, listed) in enumerate(by_cell(store).items()):
@@ -445,9 +439,7 @@ SAMPLE = ROOT.parent / "shared/data/fairface_sample"
 def test_photographs_are_said_to_be_of_people(tmp_path: Path) -> None:
     grid = {"axes": {"race": ["white", "black"], "gender": ["female"], "age": ["30s"]}}
     file = data.selection(tmp_path / "s.yaml", SAMPLE, grid=grid, pools={"count": 1}, upscaling=NONE)
-
-    flow.sample(file, None, False, Progress())
-    plan = config.load(file)
+    plan = sampled(file)
     with Store.hold(plan.folder) as store:
         decide(store, plan, (1, 1))
     out = export(plan, tmp_path / "out")

@@ -262,7 +262,7 @@ def address(write_audit: Write) -> Iterator[tuple[str, str]]:
         base = lines[0].split(" at ")[1].strip().removesuffix("/images/edits")
         yield base, lines[1].split("extra: {settings: ")[1].split("}")[0]
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def test_the_whole_way_gives_the_same_bytes_as_the_editor_here(address: tuple[str, str]) -> None:

@@ -10,7 +10,6 @@ from stillme.core.records import Status
 from stillme.engine import progress
 from stillme.engine.progress import Progress, Stage
 
-
 NOW = 1e6  # seconds
 
 

@@ -98,10 +98,11 @@ def test_a_deadline_is_for_the_answer_and_not_for_loading(apart: Apart, monkeypa
 
     monkeypatch.setattr(Connection, "poll", noted)
     request = EditRequest("k", b"", "go", 0)
-    assert apart.editor("odd", deadline=90).edit(request).status is Status.OK
+    child = psutil.Process(int(apart.editor("odd", deadline=90).edit(request).detail))
     assert waited == [None, 90], "made first, without a deadline, and then asked"
     hung = apart.editor("odd", deadline=0.2).edit(EditRequest("k", b"", "hang", 0))
     assert (hung.status, hung.detail) == (Status.TIMEOUT, "no answer after 0.2 s; its process was ended")
+    assert not child.is_running()
     assert ask(apart).status is Status.OK
     apart.close()
 

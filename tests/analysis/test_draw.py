@@ -54,6 +54,7 @@ def changed(request: JudgeRequest) -> JudgeReply:
 def actors(monkeypatch: pytest.MonkeyPatch) -> None:
     for part in (editors, judges):
         monkeypatch.setitem(part.BACKENDS, "scripted", "tests.scripted")
+    monkeypatch.setattr(pipeline, "report", lambda held, design, progress: held.path)  # nobody reads it here
     ACTORS.update(editor=Same(), judge=Judge(changed))
 
 

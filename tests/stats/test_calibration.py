@@ -18,7 +18,7 @@ from stillme.stats.gate import Ruling, at_least, at_most
 from tests.judges.calibration.judging import Habit, drawn, nothing_spent, relit
 
 PROTOCOL = builtin()
-JUDGES = 40  # of each sort, one seed each
+MANY = pytest.mark.parametrize("judges", [14, pytest.param(40, marks=pytest.mark.slow)])  # one seed each
 
 
 def found(looks: pl.DataFrame, protocol: Protocol = PROTOCOL) -> Calibration:
@@ -31,26 +31,28 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gapping, "DRAWS", 999)
 
 
-def many(noise: tuple[float, ...], points: float = 0.0) -> Calibration:
-    """JUDGES judges; with points, each reports lightening for relit portraits of one group."""
-    groups = PROTOCOL.groups.ids("race")
+def many(judges: int, points: float = 0.0) -> Calibration:
+    """Noisy judges; with points, each reports lightening for relit portraits of one group."""
+    noise, groups = (0.3, 0.4, 0.5), PROTOCOL.groups.ids("race")
     habits = {}
-    for number in range(JUDGES):
-        adds = relit(groups[number % len(groups)], "skin_tone", points)
-        habits[f"{number}"] = (
-            Habit(noise[number % len(noise)], adds) if points else Habit(noise[number % len(noise)])
-        )
+    for number in range(judges):
+        adds = [relit(groups[number % len(groups)], "skin_tone", points)] if points else []
+        habits[f"{number}"] = Habit(noise[number % len(noise)], *adds)
     return found(drawn(PROTOCOL, habits, seed=7))
 
 
-def test_honest_noisy_judges_pass(quick: None) -> None:
-    seen = many((0.3, 0.4, 0.5))
+@MANY
+def test_honest_noisy_judges_pass(quick: None, judges: int) -> None:
+    seen = many(judges)
     rulings = [seen.verdict(judge) for judge in seen.judges]
-    assert rulings.count(Ruling.PASSED) >= 0.95 * JUDGES, [seen.reasons(judge) for judge in seen.judges]
+    assert rulings.count(Ruling.PASSED) >= 0.95 * judges, [seen.reasons(judge) for judge in seen.judges]
 
 
-def test_a_judge_that_reports_lightening_for_relit_portraits_of_one_group_is_caught(quick: None) -> None:
-    seen = many((0.3, 0.4, 0.5), 1.0)
+@MANY
+def test_a_judge_that_reports_lightening_for_relit_portraits_of_one_group_is_caught(
+    quick: None, judges: int
+) -> None:
+    seen = many(judges, 1.0)
     labels = PROTOCOL.groups.labels("race")
     caught = [
         judge
@@ -62,7 +64,7 @@ def test_a_judge_that_reports_lightening_for_relit_portraits_of_one_group_is_cau
             for said in seen.reasons(judge)
         )
     ]
-    assert len(caught) >= 0.95 * JUDGES
+    assert len(caught) >= 0.95 * judges
 
 
 def blind(kind: Kind, axis: str, group: str) -> float:

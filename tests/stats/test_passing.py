@@ -46,12 +46,12 @@ def alike(rng: Generator, rates: Sequence[float]) -> pl.DataFrame:
     )
 
 
-def test_with_equal_rates_it_hardly_ever_says_otherwise() -> None:
+@pytest.mark.parametrize("sets", [40, pytest.param(200, marks=pytest.mark.slow)])
+def test_with_equal_rates_it_hardly_ever_says_otherwise(sets: int) -> None:
     rng = np.random.default_rng(4)
-    sets = [alike(rng, rng.uniform(0.3, 0.98, len(CRITERIA)).tolist()) for _ in range(200)]
-    accused = [passing(one, list(DIMENSIONS))["less_often"].any() for one in sets]
-    print(f"said so in {sum(accused)} of 200 sets")
-    assert sum(accused) <= 10
+    drawn = [alike(rng, rng.uniform(0.3, 0.98, len(CRITERIA)).tolist()) for _ in range(sets)]
+    accused = [passing(one, list(DIMENSIONS))["less_often"].any() for one in drawn]
+    assert sum(accused) <= 0.05 * sets
 
 
 def test_a_planted_difference_is_found() -> None:

@@ -8,7 +8,9 @@ from bench.recovery import SHAPES, Case, nets, other_prompts, per_edit, recovere
 SETS = 150  # a coverage of 95 % is seen as 90–99 % in 99 of 100 runs
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", [shape if shape == "FLUX.2-dev" else pytest.param(shape, marks=pytest.mark.slow) for shape in SHAPES]
+)
 def test_intervals_cover_what_was_planted(shape: str) -> None:
     found = recovered(Case(shape, 0.06, SETS, seed=3))
     assert 0.93 <= found["rates"] <= 0.985  # of 7 × 150 groups
@@ -32,7 +34,7 @@ def test_the_correction_takes_most_of_the_bias_off() -> None:
     assert abs(found["corrected"] - 0.172) < 0.6 * (found["disparity"] - 0.172)
 
 
-@pytest.mark.parametrize("icc", [0.03, 0.11])
+@pytest.mark.parametrize("icc", [0.03, pytest.param(0.11, marks=pytest.mark.slow)])
 def test_a_test_per_edit_accuses_editors_that_treat_everybody_alike(icc: float) -> None:
     """Why the seed's Kruskal–Wallis is printed beside the adjusted one and carries no claim."""
     found = per_edit(Case("all alike", icc, SETS, seed=6))

@@ -49,6 +49,13 @@ def test_groups_that_say_nothing_have_no_h() -> None:
     assert kruskal([[1, 2], [], [3, 4]]) == kruskal([[1, 2], [3, 4]]), "an empty group is no group"
 
 
+def test_dunn_of_an_example_that_scikit_posthocs_computed() -> None:
+    found = dunn("abc", [[1, 2, 3, 3], [2, 4, 5], [4, 5, 5]])
+    assert [pair.p for pair in found] == pytest.approx([0.2038936, 0.0258777, 0.3704319], abs=1e-7)
+    assert [pair.p_holm for pair in found] == pytest.approx([0.4077871, 0.0776331, 0.4077871], abs=1e-7)
+
+
+@pytest.mark.slow  # the first use of scikit_posthocs takes seconds
 @settings(max_examples=8)
 @given(groups)
 def test_dunn_is_scikit_posthocs(samples: list[list[int]]) -> None:

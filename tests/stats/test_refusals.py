@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -22,7 +21,6 @@ from stillme.stats.refusals import Refusals, against_everyone_else, refusals
 
 WORDS = ("trial", "editor", "person", "prompt", "status", "last_status", "code", "race", "gender", "age")
 PROMPTS = ("O-01", "O-05", "V-02", "V-03", "V-06")
-SEEDS = 120
 
 
 def edit(person: str, status: Status, prompt: str = "O-01", **more: str) -> dict[str, str]:
@@ -146,12 +144,11 @@ def accused(tables: Refusals) -> set[tuple[str, str]]:
     return {*shown.select("dimension", "group").iter_rows(), *(("category", kind) for kind in kinds)}
 
 
-@pytest.mark.slow
-def test_an_even_rate_is_not_accused(protocol: Protocol) -> None:
+@pytest.mark.parametrize("seeds", [5, pytest.param(120, marks=pytest.mark.slow)])
+def test_an_even_rate_is_not_accused(protocol: Protocol, seeds: int) -> None:
     rate = planted.Rate(base=0.1)
-    named = [accused(found(list(drawn(protocol, rate, seed, PROMPTS)), protocol)) for seed in range(SEEDS)]
-    print(f"accused: {Counter(group for groups in named for group in groups)}")
-    assert sum(bool(groups) for groups in named) <= 0.05 * SEEDS
+    named = [accused(found(list(drawn(protocol, rate, seed, PROMPTS)), protocol)) for seed in range(seeds)]
+    assert sum(bool(groups) for groups in named) <= 0.05 * seeds, named
 
 
 UNEVEN: tuple[tuple[dict[str, dict[str, float]], set[tuple[str, str]]], ...] = (
@@ -161,11 +158,11 @@ UNEVEN: tuple[tuple[dict[str, dict[str, float]], set[tuple[str, str]]], ...] = (
 )
 
 
-@pytest.mark.slow
-def test_an_uneven_rate_is_found_for_the_right_group(protocol: Protocol) -> None:
+@pytest.mark.parametrize("seeds", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_an_uneven_rate_is_found_for_the_right_group(protocol: Protocol, seeds: int) -> None:
     astray = 0
     for times, guilty in UNEVEN:
-        for seed in range(3):
+        for seed in range(seeds):
             rate = planted.Rate(base=0.05, times=times)
             named = accused(found(list(drawn(protocol, rate, seed, tuple(protocol.prompt))), protocol))
             assert guilty <= named, (guilty, seed)

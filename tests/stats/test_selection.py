@@ -74,12 +74,13 @@ def chosen_by_outcome(
     return frame(protocol, editors, {"baseline": first} | ({"reseed": editors.edit()} if again else {}), picked)
 
 
-def test_nobody_is_suspected_of_a_choice_that_was_not_made(protocol: Protocol) -> None:
-    """200 experiments, small and large, persons alike and persons far apart."""
+@pytest.mark.parametrize("experiments", [32, pytest.param(200, marks=pytest.mark.slow)])
+def test_nobody_is_suspected_of_a_choice_that_was_not_made(protocol: Protocol, experiments: int) -> None:
+    """Small and large ones, persons alike and persons far apart."""
     sizes, spreads = (60, 168, 300, 500), (0.0, 0.6, 1.2, 2.5)
     found = [
         selection(unselected(protocol, sizes[n % 4], n, spread=spreads[n // 4 % 4]), protocol, flips=1999)
-        for n in range(200)
+        for n in range(experiments)
     ]
     assert not [one for one in found if one.suspected]
     assert all("nothing speaks for a choice" in one.because for one in found)

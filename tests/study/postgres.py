@@ -77,7 +77,7 @@ class Server:
             stderr=subprocess.DEVNULL,
         )
         engine = create_engine(self.url("postgres"))
-        for _ in range(200):
+        for _ in range(1200):  # a minute
             try:
                 with engine.connect():
                     break

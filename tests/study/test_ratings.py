@@ -22,22 +22,20 @@ from stillme.study.builder.key import Key, path_of
 from stillme.study.db import seats
 from stillme.study.db.deal import Screen
 from stillme.study.db.tables import answer, participant
-from tests.studies import Raters, built, make_run
+from tests.studies import Raters, built
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("rated"))
+pytestmark = pytest.mark.usefixtures("tutorials_drawn_once")
 
 
 @pytest.fixture
-def run(original: Path, tmp_path: Path) -> Path:
+def run(studied: Path, tmp_path: Path) -> Path:
     """The run, for this test alone; its pictures are those of the original."""
     copy = tmp_path / "run"
     copy.mkdir()
-    with Run.look(original) as seen:
+    with Run.look(studied) as seen:
         seen.connection.execute("VACUUM INTO ?", (str(copy / "ledger.sqlite"),))
-    (copy / "objects").symlink_to(original / "objects")
+    (copy / "objects").symlink_to(studied / "objects")
     return copy
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +10,13 @@ import polars as pl
 import pytest
 
 from stillme.analysis import tables
-from stillme.analysis.tables import Analysed, Asked
+from stillme.analysis.tables import Analysed, Asked, whole
 from stillme.analysis.tables.saying import sentences
 from stillme.cli import glossary
 from stillme.core.errors import InputError
 from stillme.protocol import Protocol
 from tests.analysis.tables import scores
+from tests.command import stillme
 
 EVEN = [0.1] * 7
 UNEVEN = [0.02, *[0.3] * 6]
@@ -36,20 +35,20 @@ def table(found: Analysed, id: str) -> pl.DataFrame:
     return next(one.frame for one in found.tables if one.id == id)
 
 
-@pytest.mark.slow
-def test_the_published_counts_print_the_published_percentages(protocol: Protocol, tmp_path: Path) -> None:
+@pytest.fixture
+def few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the models and resamplings, for what does not depend on them."""
+    kept = ("what there is", "how often", "judges and people")
+    monkeypatch.setattr(whole, "PARTS", tuple(part for part in whole.PARTS if part[0] in kept))
+
+
+@pytest.mark.usefixtures("few_parts")
+def test_the_published_counts_print_the_published_percentages(
+    protocol: Protocol, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     scores.published(protocol).write_csv(tmp_path / "scores.csv")
-    command = [
-        sys.executable,
-        "-m",
-        "stillme",
-        "analyse",
-        str(tmp_path / "scores.csv"),
-        "--to",
-        str(tmp_path / "out"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert stillme("analyse", tmp_path / "scores.csv", "--to", tmp_path / "out") == 0
+    out = capsys.readouterr().out
     written = pl.read_csv(tmp_path / "out/tables/outcomes_by_editor.csv")
 
     def percent(outcome: str, column: str) -> list[float]:
@@ -59,13 +58,13 @@ def test_the_published_counts_print_the_published_percentages(protocol: Protocol
     assert percent("race_changed", "nominal_rate") == [13.4, 8.0, 9.2]
     assert percent("soft_erasure", "nominal_rate") == [6.2, 21.6, 3.0]
     assert percent("skin_lightened", "rate") == [70.7, 62.3, 67.2]
-    printed = done.stdout[done.stdout.index("Outcomes by editor") : done.stdout.index("Declared endpoints")]
+    printed = out[out.index("Outcomes by editor") :]
     lines = [line.replace("\xa0", " ").split() for line in printed.splitlines()]
     shown = {(" ".join(line[:2]), line[2]): line for line in lines if len(line) > 8 and line[2] in scores.COUNTS}
     assert [shown["Race changed", e][8] for e in scores.COUNTS] == ["13.4", "8.0", "9.2"]
     assert [shown["Soft erasure", e][8] for e in scores.COUNTS] == ["6.2", "21.6", "3.0"]
     assert [shown["Skin lightened", e][3] for e in scores.COUNTS] == ["70.7", "62.3", "67.2"]
-    assert "5,040 edits, 10 without a score" in done.stdout and "unbiased" not in done.stdout
+    assert "5,040 edits, 10 without a score" in out
     page = (tmp_path / "out/analysis.md").read_text(encoding="utf-8")
     assert "### Outcomes by editor (as table 12)" in page and "tables/outcomes_by_editor.csv" in page
     about = json.loads((tmp_path / "out/analysis.json").read_text(encoding="utf-8"))
@@ -76,7 +75,7 @@ def test_the_published_counts_print_the_published_percentages(protocol: Protocol
 def found(protocol: Protocol, tmp_path_factory: pytest.TempPathFactory) -> Analysed:
     """Two editors: the first changes everyone's race but the reference group's, the second treats all alike."""
     folder = tmp_path_factory.mktemp("planted")
-    judged = scores.planted(protocol, folder / "scores.parquet", [UNEVEN, EVEN], AXES)
+    judged = scores.planted(protocol, folder / "scores.parquet", [UNEVEN, EVEN], AXES, prompts=3)
     scores.rated(judged, 150).write_parquet(folder / "ratings.parquet")
     checks = [{"rater": f"{task}-{rater}", "check": f"c{n}", "passed": not (task == rater == 0)} for task in range(6) for rater in range(3) for n in range(4)]  # fmt: skip
     pl.DataFrame(checks).write_csv(folder / "checks.csv")
@@ -105,6 +104,7 @@ def test_every_part_is_there_and_components_come_first(found: Analysed) -> None:
     }  # fmt: skip
     assert wanted <= set(ids)
     assert "Variance components" in found.words() and "skin tone" in said(found).casefold()
+    assert "unbiased" not in found.words()
 
 
 def test_every_column_of_every_table_can_be_explained(found: Analysed, protocol: Protocol) -> None:
@@ -127,48 +127,62 @@ def test_a_rater_who_fails_the_checks_is_removed_with_the_reason(found: Analysed
 
 
 def assert_finite(found: Analysed) -> None:
+    assert not table(found, "lint").filter(severity="error").height
     for one in found.tables:
         for column in one.frame.select(pl.col(pl.Float64)).iter_columns():
             assert column.drop_nulls().is_finite().all(), (one.id, column.name)
 
 
 def test_our_own_tables_pass_lint_and_hold_no_nan(found: Analysed) -> None:
-    assert not table(found, "lint").filter(severity="error").height
-    for one in found.tables:
-        floats = one.frame.select(pl.col(pl.Float64))
-        assert not floats.select(pl.any_horizontal(pl.all().is_nan().any())).item() if floats.width else True, (
-            one.id
-        )
+    assert_finite(found)
     written = "".join(path.read_text() for path in (found.page.parent / "tables").glob("*.csv"))
     assert "NaN" not in written and "inf" not in written.replace("informative", "").replace("infl", "")
 
 
-def test_the_same_table_and_seed_give_the_same_bytes(protocol: Protocol, tmp_path: Path) -> None:
+def same_bytes_twice(protocol: Protocol, folder: Path) -> set[str]:
+    """The names of the files of an analysis, which are the same when it is made again elsewhere."""
     contents = []
     for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        scores.planted(protocol, tmp_path / name / "scores.parquet", [EVEN], ["skin_tone"], prompts=3)
-        page = analysed(tmp_path / name / "scores.parquet").page
-        contents.append(
-            {path.name: path.read_bytes() for path in sorted(page.parent.rglob("*")) if path.is_file()}
-        )
-    assert contents[0] == contents[1] and len(contents[0]) > 20
+        (folder / name).mkdir()
+        scores.planted(protocol, folder / name / "scores.parquet", [EVEN], ["skin_tone"], prompts=3)
+        written = analysed(folder / name / "scores.parquet").page.parent.rglob("*")
+        contents.append({path.name: path.read_bytes() for path in written if path.is_file()})
+    assert contents[0] == contents[1]
+    return set(contents[0])
+
+
+@pytest.mark.slow
+def test_the_same_table_and_seed_give_the_same_bytes(protocol: Protocol, tmp_path: Path) -> None:
+    assert len(same_bytes_twice(protocol, tmp_path)) > 20
+
+
+@pytest.mark.usefixtures("few_parts")
+def test_counts_are_the_same_bytes_every_time(protocol: Protocol, tmp_path: Path) -> None:
+    assert {"analysis.md", "analysis.json", "outcomes_by_race.csv"} <= same_bytes_twice(protocol, tmp_path)
 
 
 ODD: dict[str, dict[str, Any]] = {
     "one group": {"race": "White"},
-    "one editor": {"model": "one"},
-    "one prompt": {"prompt": "O-01"},
     "all missing": {"score": None},
     "all the same": {"score": 3},
     "one person": {"person": "p1", "race": "Black", "gender": "F"},
+}
+ODD_AND_SLOW: dict[str, dict[str, Any]] = {
+    "one prompt": {"prompt": "O-01"},
+    "one editor": {"model": "one"},
     "no gender or age": {"gender": None, "age": None},
     "prompts of their own": {"prompt": "make them fly"},
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_tables_with_little_in_them_are_analysed_without_a_nan(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *(pytest.param(odd, id=name) for name, odd in ODD.items()),
+        *(pytest.param(odd, id=name, marks=pytest.mark.slow) for name, odd in ODD_AND_SLOW.items()),
+    ],
+)
+def test_tables_with_little_in_them_are_analysed_without_a_nan(odd: dict[str, Any], tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {
             "model": model,
@@ -180,7 +194,7 @@ def test_tables_with_little_in_them_are_analysed_without_a_nan(name: str, tmp_pa
             "axis": axis,
             "score": (3 * person + len(prompt) + len(axis)) % 5 + 1,
         }
-        | ODD[name]
+        | odd
         for model in ("one", "two")
         for person in range(27)
         for prompt in ("O-01", "V-08")
@@ -191,9 +205,8 @@ def test_tables_with_little_in_them_are_analysed_without_a_nan(name: str, tmp_pa
     )
     unique.write_csv(tmp_path / "scores.csv")
     found = analysed(tmp_path / "scores.csv")
-    assert found.words() and not table(found, "lint").filter(severity="error").height
     assert_finite(found)
-    assert "nan" not in found.words().casefold().split()
+    assert found.words() and "nan" not in found.words().casefold().split()
 
 
 def test_what_cannot_be_analysed_is_a_sentence_and_writes_nothing(tmp_path: Path) -> None:
@@ -209,25 +222,29 @@ def test_what_cannot_be_analysed_is_a_sentence_and_writes_nothing(tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_the_preset_says_whether_straight_liners_are_removed(protocol: Protocol, tmp_path: Path) -> None:
+@pytest.fixture
+def with_ratings(protocol: Protocol, tmp_path: Path) -> dict[str, Path]:
+    """Scores, and ratings of them by raters of whom one always gives the same answer."""
     judged = scores.planted(protocol, tmp_path / "scores.parquet", [EVEN], ["race_drift"], prompts=2)
-    rated = scores.rated(judged, 60)
     always = pl.when(pl.col("rater") == "0-0").then(1).otherwise(pl.col("score")).alias("score")
-    rated.with_columns(always).write_parquet(tmp_path / "ratings.parquet")
-    verdicts = {}
-    for preset in ("default", "paper"):
-        asked = analysed(tmp_path / "scores.parquet", ratings=tmp_path / "ratings.parquet", preset=preset)
-        verdicts[preset] = table(asked, "rater_verdicts").filter(rater="0-0")["verdict"][0]
-    assert verdicts == {"default": "flagged", "paper": "removed"}
+    scores.rated(judged, 60).with_columns(always).write_parquet(tmp_path / "ratings.parquet")
+    return {"path": tmp_path / "scores.parquet", "ratings": tmp_path / "ratings.parquet"}
 
 
-def test_tables_of_an_earlier_analysis_do_not_stay(protocol: Protocol, tmp_path: Path) -> None:
-    judged = scores.planted(protocol, tmp_path / "scores.parquet", [EVEN], ["race_drift"], prompts=2)
-    scores.rated(judged, 60).write_parquet(tmp_path / "ratings.parquet")
-    analysed(tmp_path / "scores.parquet", ratings=tmp_path / "ratings.parquet")
-    files = tmp_path / "out/tables"
+@pytest.mark.usefixtures("few_parts")
+@pytest.mark.parametrize(("preset", "verdict"), [("default", "flagged"), ("paper", "removed")])
+def test_the_preset_says_whether_straight_liners_are_removed(
+    with_ratings: dict[str, Path], preset: str, verdict: str
+) -> None:
+    verdicts = table(analysed(**with_ratings, preset=preset), "rater_verdicts")
+    assert verdicts.filter(rater="0-0")["verdict"].to_list() == [verdict]
+
+
+@pytest.mark.usefixtures("few_parts")
+def test_tables_of_an_earlier_analysis_do_not_stay(with_ratings: dict[str, Path]) -> None:
+    files = analysed(**with_ratings).page.parent / "tables"
     (files / "mine.csv").write_text("kept")
     assert (files / "reliability.csv").is_file()
-    analysed(tmp_path / "scores.parquet")
-    assert not (files / "reliability.csv").exists() and (files / "primary.csv").is_file()
+    analysed(with_ratings["path"])
+    assert not (files / "reliability.csv").exists() and (files / "outcomes_by_editor.csv").is_file()
     assert (files / "mine.csv").read_text() == "kept", "only what an analysis wrote is taken away"

@@ -276,7 +276,10 @@ def test_no_secret_is_in_a_bundle(
     for name in ("OPENAI_API_KEY", "GEMINI_API_KEY", "STILLME_SECRET"):
         monkeypatch.setenv(name, secret)
     judge = {"id": "a", "kind": "planted", "key_env": "OPENAI_API_KEY", "settings": {"noise": 0.2}}
-    loaded = config.load(write_audit(judges=[judge], experiments={"diagnose": {"prompts": ["O-01"]}}))
+    groups = {"race": ["white"], "gender": ["female"], "age": ["20s"]}
+    sources = [{"id": "heads", "kind": "synthetic", "settings": {"groups": groups}}]
+    one = {"experiments": {"diagnose": {"prompts": ["O-01"]}}, "sources": sources}
+    loaded = config.load(write_audit(judges=[judge], **one))
     pipeline.run(loaded, Progress())
     with pytest.raises(SystemExit) as ended:
         main(["bundle", str(loaded.run), "--with-images", "--faces", "none"])

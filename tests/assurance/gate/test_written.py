@@ -89,6 +89,7 @@ def test_actions_are_named_with_a_version_that_still_runs_and_conditions_with_fi
     assert len(kept) == 2 and len(set(kept)) == 1, "what is kept is what is looked for"
 
 
+@pytest.mark.slow
 def test_every_step_of_the_workflow_runs_in_the_shell_one_after_the_other(tmp_path: Path) -> None:
     """In a repository that has an audit of its own, which is small; only pip is not the real one."""
     tools, work = tmp_path / "tools", tmp_path / "work"

@@ -28,18 +28,21 @@ from stillme.study.builder import key as keys
 from stillme.study.builder.cases import Case
 from stillme.study.builder.key import Key
 from stillme.study.bundle import Bundle
-from tests.studies import EDITORS, built, make_run
+from tests.studies import EDITORS, built
 
 PRESETS = ("paper", "exp1", "exp2-pairwise", "exp2-independent", "exp3")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("studied"))
+pytestmark = pytest.mark.usefixtures("tutorials_drawn_once")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, run: Path) -> Path:
+def run(studied: Path) -> Path:
+    return studied
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, run: Path, tutorials_drawn_once: None) -> Path:
     """A bundle of every preset; tests only read them."""
     path = tmp_path_factory.mktemp("bundles")
     for preset in PRESETS:

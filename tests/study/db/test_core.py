@@ -19,6 +19,7 @@ from stillme.study.db.store import connect, prepare, write_now
 from stillme.study.db.tables import answer, operation, seat, sitting
 from stillme.study.server import answers
 from stillme.study.server.answers import Operation
+from tests.study.conftest import ON_BOTH_DATABASES
 from tests.study import bundles
 
 KEYS = Keys(b"k" * 32)
@@ -83,6 +84,7 @@ def first(desk: Desk, sat: str) -> tuple[str, str]:
     return screen.item, next(field for field, _, _ in questions(desk.bundle, screen) if field != "check")
 
 
+@ON_BOTH_DATABASES
 def test_a_task_is_rated_from_entering_to_the_end(desk: Desk) -> None:
     sat = desk.take(desk.enter("anna"))
     with pytest.raises(RefusedError, match="4 items are not done yet"):

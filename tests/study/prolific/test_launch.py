@@ -222,22 +222,23 @@ def test_one_who_has_waited_long_enough_does_not_spoil_it_for_the_others(
 ) -> None:
     """The first look at the keys takes longer than anybody waits; whoever comes then, or later, gets in."""
     first, second = someone(stage), someone(stage)
-    monkeypatch.setattr(launch, "PATIENCE", 0.2)
 
     async def inner(client: Prolific) -> None:
-        original, looks = client.launch_keys, [0]
+        original, answers, looks = client.launch_keys, asyncio.Event(), [0]
 
         async def slow() -> list[dict[str, Any]]:
             looks[0] += 1
-            await asyncio.sleep(0.5)
+            await answers.wait()
             return await original()
 
         client.launch_keys = slow  # type: ignore[method-assign]
         door = Door("signed", PUBLIC, stage.store, client, stage.clock)
+        monkeypatch.setattr(launch, "PATIENCE", 0.05)
         for _ in range(2):
             with pytest.raises(RefusedError, match="try again in a minute"):
                 await door.launched(query(stage, first))
-        await asyncio.sleep(0.5)
+        monkeypatch.setattr(launch, "PATIENCE", 60.0)
+        answers.set()
         for one in (first, second):
             assert (await door.launched(query(stage, one))).submission == one["id"]
         assert looks[0] == 1

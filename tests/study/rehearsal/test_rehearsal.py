@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import io
 import json
 import re
 import shutil
@@ -12,6 +13,7 @@ import signal
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,23 +29,12 @@ from stillme.study.db.tables import bonus, operation, payment, seat, sitting
 from stillme.study.rehearsal import rehearse
 from stillme.study.rehearsal.bots import MANNERS, Manner, Told
 from stillme.study.rehearsal.rehearse import Crowd, Stage
+from tests.command import stillme
 from tests.study import bundles, deadly
 
 TASKS, RATERS, ITEMS = 10, 3, 2
 PLACES = TASKS * RATERS
-KINDS = (
-    "returns",
-    "returns",
-    "returns",
-    "inattentive",
-    "inattentive",
-    "tabs",
-    "tabs",
-    "flaky",
-    "flaky",
-    "plain",
-    "plain",
-)
+KINDS = ("returns",) * 3 + ("inattentive", "tabs", "flaky", "plain") * 2
 COME = (*KINDS, *["quick"] * (PLACES + 3 - len(KINDS)))
 QUESTIONS = 5
 
@@ -222,9 +213,22 @@ def taken_home(play: Play) -> None:
     assert str(PLACES) in taken.words()
 
 
-@pytest.mark.slow
-def test_a_rehearsal_of_one_command_ends_with_an_export(tmp_path: Path) -> None:
-    """What `make study-demo ONCE=1` does after it has made a bundle."""
+def command_here(stage: Stage, command: str, *more: str, **environ: str) -> str:
+    """A command of the stage, in this process: starting one takes a second."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as said:
+        for name, value in {**stage.environ, **environ}.items():
+            patch.setenv(name, value)
+        assert stillme(*stage.words(command, *more)) == 0
+    return said.getvalue()
+
+
+@pytest.mark.parametrize("own_processes", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_rehearsal_of_one_command_ends_with_an_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_processes: bool
+) -> None:
+    """What `make study-demo ONCE=1` does after it has made a bundle; the server and Prolific are processes anyway."""
+    if not own_processes:
+        monkeypatch.setattr(Stage, "command", command_here)
     bundles.write(tmp_path / "bundle", layout="pair", items=2, tasks=1, side=16)
     said: list[str] = []
     rehearse.rehearse(tmp_path / "bundle", tmp_path / "stage", bots=4, once=True, say=said.append)

@@ -325,14 +325,16 @@ def try_everything(everywhere: Everywhere, examples: int) -> None:
     assert everywhere.misplaced() == []
 
 
-def test_anything_may_be_sent_anywhere(everywhere: Everywhere) -> None:
-    try_everything(everywhere, 300)
+@pytest.mark.parametrize("examples", [80, pytest.param(300, marks=pytest.mark.slow)])
+def test_anything_may_be_sent_anywhere(everywhere: Everywhere, examples: int) -> None:
+    try_everything(everywhere, examples)
 
 
-def test_anything_may_be_sent_anywhere_on_postgresql(tmp_path: Path, postgres: str) -> None:
+@pytest.mark.parametrize("examples", [30, pytest.param(100, marks=pytest.mark.slow)])
+def test_anything_may_be_sent_anywhere_on_postgresql(tmp_path: Path, postgres: str, examples: int) -> None:
     made = Everywhere(tmp_path, postgres)
     try:
-        try_everything(made, 100)
+        try_everything(made, examples)
     finally:
         made.close()
 

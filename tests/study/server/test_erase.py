@@ -32,6 +32,7 @@ from stillme.study.db.tables import (
 from stillme.study.server.erase import Erased, erase
 from stillme.study.server.export import export
 from stillme.study.server.retention import DAY, retain
+from tests.study.conftest import ON_BOTH_DATABASES
 from tests.study import bundles
 from tests.study.db.test_core import KEYS, Desk, op
 from tests.study.postgres import Server
@@ -91,6 +92,7 @@ def count(desk: Desk, table: Any) -> int:
     return int(desk.do(lambda c: c.scalar(select(func.count()).select_from(table))))
 
 
+@ON_BOTH_DATABASES
 def test_deleting_leaves_nothing_but_the_tombstone(desk: Desk) -> None:
     other = desk.take(desk.enter("bert"))
     desk.rate(other, 0)

@@ -25,6 +25,7 @@ from stillme.study.server.codebook import SHEETS, Column, columns_table
 from stillme.study.server.export import Exported, export, snapshot
 from stillme.study.server.rows import Sat
 from stillme.study.server.sheets import cell
+from tests.study.conftest import ON_BOTH_DATABASES
 from tests.study import bundles
 from tests.study.db.test_core import KEYS, Desk, op
 
@@ -255,6 +256,7 @@ def test_the_page_about_the_data_has_these_columns() -> None:
         assert columns_table(sheet) in page
 
 
+@ON_BOTH_DATABASES
 def test_an_export_is_one_state_though_people_go_on(desk: Desk) -> None:
     """Somebody answers and somebody else comes between two looks of the export."""
     sat = desk.take(desk.enter("anna"))

@@ -24,7 +24,6 @@ from stillme.study.db.deal import Screen
 from stillme.study.db.tables import answer, participant
 from tests.studies import Raters, built
 
-
 pytestmark = pytest.mark.usefixtures("tutorials_drawn_once")
 
 

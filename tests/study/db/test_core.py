@@ -19,8 +19,8 @@ from stillme.study.db.store import connect, prepare, write_now
 from stillme.study.db.tables import answer, operation, seat, sitting
 from stillme.study.server import answers
 from stillme.study.server.answers import Operation
-from tests.study.conftest import ON_BOTH_DATABASES
 from tests.study import bundles
+from tests.study.conftest import ON_BOTH_DATABASES
 
 KEYS = Keys(b"k" * 32)
 

@@ -32,8 +32,8 @@ from stillme.study.db.tables import (
 from stillme.study.server.erase import Erased, erase
 from stillme.study.server.export import export
 from stillme.study.server.retention import DAY, retain
-from tests.study.conftest import ON_BOTH_DATABASES
 from tests.study import bundles
+from tests.study.conftest import ON_BOTH_DATABASES
 from tests.study.db.test_core import KEYS, Desk, op
 from tests.study.postgres import Server
 

@@ -25,8 +25,8 @@ from stillme.study.server.codebook import SHEETS, Column, columns_table
 from stillme.study.server.export import Exported, export, snapshot
 from stillme.study.server.rows import Sat
 from stillme.study.server.sheets import cell
-from tests.study.conftest import ON_BOTH_DATABASES
 from tests.study import bundles
+from tests.study.conftest import ON_BOTH_DATABASES
 from tests.study.db.test_core import KEYS, Desk, op
 
 ROOT = Path(__file__).resolve().parents[3]

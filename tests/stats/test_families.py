@@ -14,7 +14,7 @@ from stillme.stats.families import P, benjamini_hochberg, benjamini_yekutieli, h
 
 Correct = Callable[[Sequence[P]], list[P]]
 BY_NAME: dict[str, Correct] = {"holm": holm, "fdr_bh": benjamini_hochberg, "fdr_by": benjamini_yekutieli}
-CORRECTED = {
+CORRECTED: dict[Correct, list[float]] = {  # of 0.01, 0.04 and 0.03
     holm: [0.03, 0.06, 0.06],
     benjamini_hochberg: [0.03, 0.04, 0.04],
     benjamini_yekutieli: [0.055, 0.22 / 3, 0.22 / 3],

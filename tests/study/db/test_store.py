@@ -46,7 +46,7 @@ class GivenUp(Future[None]):
 
 def test_a_write_given_up_at_the_worst_moment_does_not_stop_the_writer(store: Lite) -> None:
     store._waiting.put((put("first"), GivenUp()))
-    asyncio.run(asyncio.wait_for(store.write(put("second")), 10))
+    asyncio.run(asyncio.wait_for(store.write(put("second")), 60))
     assert kept(store) == {"first", "second"}
 
 
@@ -55,11 +55,11 @@ def test_a_write_given_up_in_the_queue_is_never_made(store: Lite) -> None:
 
     def slow(connection: Connection) -> None:
         begun.set()
-        assert go.wait(10)
+        assert go.wait(60)
 
     async def three() -> None:
         first = asyncio.create_task(store.write(slow))
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, 60)
         second = asyncio.create_task(store.write(put("second")))
         await asyncio.sleep(0)
         second.cancel()
@@ -67,7 +67,7 @@ def test_a_write_given_up_in_the_queue_is_never_made(store: Lite) -> None:
         third = asyncio.create_task(store.write(put("third")))
         await asyncio.sleep(0)
         go.set()
-        await asyncio.wait_for(asyncio.gather(first, third), 10)
+        await asyncio.wait_for(asyncio.gather(first, third), 60)
 
     asyncio.run(three())
     assert kept(store) == {"third"}

@@ -39,7 +39,7 @@ from tests.study import bundles
 
 KEYS = Keys(b"k" * 32)
 TOKEN = "a-token-of-a-rehearsal"
-LIMITS = Limits(timeout_s=10, deadline_s=20, attempts=4, backoff_s=0.01, concurrency=4)
+LIMITS = Limits(timeout_s=60, deadline_s=120, attempts=4, backoff_s=0.01, concurrency=4)
 PUBLIC = "https://study.example.org"
 T = TypeVar("T")
 one_key = lru_cache(make_key)  # a key takes a while to make

@@ -59,7 +59,7 @@ class Process:
     def kill(self) -> None:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
-            self.process.communicate(timeout=30)
+            self.process.communicate(timeout=60)
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Rehearsal:
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
         sent, kind = json.dumps(body or {}).encode(), {"Content-Type": "application/json"}
         request = urllib.request.Request(self.fake.base + path, sent, kind, method="POST")
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())
 
     def do(self, work: Callable[..., Any]) -> Any:
@@ -93,7 +93,7 @@ class Stay(urllib.request.HTTPRedirectHandler):
 def opened(url: str) -> tuple[int, str, str]:
     """(status, where it leads, what it says) of a page that a browser opens."""
     try:
-        with urllib.request.build_opener(Stay).open(url, timeout=20) as answer:
+        with urllib.request.build_opener(Stay).open(url, timeout=60) as answer:
             return answer.status, "", answer.read().decode()
     except urllib.error.HTTPError as answer:
         with answer:
@@ -142,7 +142,7 @@ def free_port() -> int:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + 60
     while not holds() and time.monotonic() < ends:
         time.sleep(0.05)
     return holds()

@@ -79,7 +79,7 @@ class Rater:
 
     def stop(self) -> None:
         self._over.set()
-        self.thread.join(30)
+        self.thread.join(60)
 
 
 def test_a_backup_of_a_study_in_use_brings_it_back(tmp_path: Path) -> None:
@@ -88,12 +88,12 @@ def test_a_backup_of_a_study_in_use_brings_it_back(tmp_path: Path) -> None:
     anna = Visitor(server)
     anna.enter("anna", "s-anna")
     rater = Rater(anna, anna.sit())
-    while len(rater.saved) < 20:
+    while len(rater.saved) < 20 and rater.thread.is_alive():
         time.sleep(0.01)
     acknowledged = list(rater.saved)
     made = backup(server.engine, tmp_path / "backups", NOW, say=quiet)
     during = len(rater.saved)
-    while len(rater.saved) < during + 5:
+    while len(rater.saved) < during + 5 and rater.thread.is_alive():
         time.sleep(0.01)
     rater.stop()
     server.process.kill()

@@ -319,6 +319,7 @@ print(int(status["VmHWM"].split()[0]) // 1024)
 """
 
 
+@pytest.mark.slow
 def test_a_large_study_takes_no_more_memory(tmp_path: Path) -> None:
     peaks = []
     for number in (10, 100):

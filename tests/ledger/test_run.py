@@ -4,7 +4,9 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from stillme.core.errors import InputError, SurroundingsError
 from stillme.core.records import Attempt, Edit, Portrait, Status, Verdict
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
+from stillme.ledger.writer import LARGEST_GROUP, Writer
 from stillme.protocol import Protocol, from_files
 
 NEW_AXIS = "  - {id: warmth, label: Warmth, neutral: 1, scale: {1: none, 2: some}}\n"
@@ -72,12 +75,24 @@ def test_a_broken_unit_is_refused_whole_and_its_neighbours_are_kept(tmp_path: Pa
         assert run.query("SELECT count(*) FROM attempt") == [(100,)]
 
 
-def test_many_rows_share_a_commit(tmp_path: Path, protocol: Protocol) -> None:
+def test_rows_that_wait_while_others_are_written_share_a_commit(
+    tmp_path: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    all_wait, commit = threading.Event(), Writer._commit
+
+    def late(writer: Writer, group: Any) -> None:
+        assert all_wait.wait(60)
+        commit(writer, group)
+
     with Run.hold(tmp_path / "r", protocol) as run:
+        assert run._writer is not None
+        before = run._writer.commits
+        monkeypatch.setattr(Writer, "_commit", late)
         answers = [run.add_edit(Edit(f"e{n}", Status.OK, None), CALL, None) for n in range(2000)]
+        all_wait.set()
         for answer in answers:
             answer.result()
-        assert run._writer is not None and run._writer.commits < 1000
+        assert run._writer.commits - before <= 1 + 2000 // LARGEST_GROUP + 1
         assert run.query("PRAGMA synchronous") == [(2,)]
         assert run.query("PRAGMA journal_mode") == [("wal",)]
 

@@ -1,6 +1,8 @@
-"""Simulated score tables for the tests of comparability and equivalence: persons differ, groups as planted."""
+"""Simulated score tables, in which persons differ and groups as planted; and what is looked for in tables."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -40,3 +42,16 @@ def audit(
             "flagged": False,
         }
     )
+
+
+def row(table: pl.DataFrame | None, **equal: Any) -> dict[str, Any]:
+    """The one row in which columns have these values; None: in which they are missing."""
+    assert table is not None
+    where = [pl.col(name).is_null() if value is None else pl.col(name) == value for name, value in equal.items()]
+    (found,) = table.filter(*where).to_dicts()
+    return found
+
+
+def no_nan(*tables: pl.DataFrame) -> bool:
+    numbers = [column for table in tables for column in table.select(pl.col(pl.Float64)).iter_columns()]
+    return not any(column.is_nan().any() for column in numbers)

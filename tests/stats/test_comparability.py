@@ -12,7 +12,7 @@ from scipy import stats
 from stillme.protocol import Protocol
 from stillme.stats.comparability import comparability, likeness, pairs, permuted_p
 from stillme.stats.ranks import cliff
-from tests.stats.audits import audit
+from tests.stats.audits import audit, no_nan
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +108,6 @@ def test_permutation_stays_within_strata() -> None:
     alone = permuted_p(values, uneven, ["all"] * 24)
     assert alone is not None and alone < 0.001
     assert permuted_p([2.0] * 8, ["a", "b"] * 4, ["s"] * 8) is None and permuted_p([], [], []) is None
-
-
-def no_nan(frame: pl.DataFrame) -> bool:
-    return not any(frame[name].is_nan().any() for name, kind in frame.schema.items() if kind == pl.Float64)
 
 
 def test_what_cannot_be_told_is_null_never_nan(protocol: Protocol, dimension: str) -> None:

@@ -14,6 +14,7 @@ from stillme.stats.rates import rates
 from stillme.stats.resample import People, resampled
 from stillme.stats.simulate import audit, main_dimension
 from stillme.stats.simulate import people as simulated
+from tests.stats.audits import no_nan
 from tests.stats.test_resample import some
 
 FLUX = [0.013, 0.167, 0.096, 0.151, 0.185, 0.179, 0.151]
@@ -37,10 +38,6 @@ def found(marked: pl.DataFrame) -> pl.DataFrame:
 
 def row(frame: pl.DataFrame, outcome: str, editor: str = "e1") -> dict[str, object]:
     return frame.row(by_predicate=(pl.col("outcome") == outcome) & (pl.col("editor") == editor), named=True)
-
-
-def no_nan(frame: pl.DataFrame) -> bool:
-    return not any(frame[name].is_nan().any() for name in frame.columns if frame[name].dtype == pl.Float64)
 
 
 def test_max_minus_min_is_that_of_the_rates_table(marked: pl.DataFrame, found: pl.DataFrame) -> None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from stillme.stats import extremes
 from stillme.stats.extremes import Ends, corrected, highest, lowest, mean_ends, share_ends
 from stillme.stats.intervals import clustered_share
-
-
-def test_examples_in_the_text_are_true() -> None:
-    assert doctest.testmod(extremes).failed == 0
 
 
 def test_the_lowest_is_the_highest_turned_round() -> None:

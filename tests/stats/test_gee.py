@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import polars as pl
 import pytest
@@ -16,10 +14,6 @@ from stillme.stats import gee as module
 from stillme.stats.gee import exchangeable, gee
 from stillme.stats.outcomes import mark
 from tests.stats.test_modelled import audit
-
-
-def test_examples_in_the_text_are_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 @settings(max_examples=8)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import polars as pl
 import pytest
@@ -9,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from stillme.stats import means as module
 from stillme.stats.intervals import clustered_share
 from stillme.stats.means import by_groups, mean_of_persons, means, shares
 
@@ -18,10 +15,6 @@ values = st.lists(st.floats(-50, 50, allow_subnormal=False), min_size=8, max_siz
 
 def edits(**columns: list[object]) -> pl.DataFrame:
     return pl.DataFrame(columns)
-
-
-def test_examples_in_the_text_are_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_the_interval_is_students() -> None:

@@ -22,6 +22,7 @@ from stillme.stats.measured import (
     instruments,
     measure_findings,
 )
+from tests.stats.audits import row
 
 ASKED = {
     "trial": pl.String,
@@ -93,12 +94,6 @@ def frame(rows: list[dict[str, Any]], *measures: dict[str, Any]) -> pl.DataFrame
 
 def findings(measured: pl.DataFrame, protocol: Protocol, **given: Any) -> Measured:
     return measure_findings(measured, protocol=protocol, **{**NOTHING, **given})
-
-
-def row(table: pl.DataFrame | None, **equal: str | None) -> dict[str, Any]:
-    assert table is not None
-    where = [pl.col(k).is_null() if v is None else pl.col(k) == v for k, v in equal.items()]
-    return table.row(by_predicate=pl.all_horizontal(where), named=True)
 
 
 # Skin lightness

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -29,6 +28,7 @@ from stillme.stats.missingness import (
     unevenness,
 )
 from stillme.stats.outcomes import mark
+from tests.stats.audits import row as only
 
 AXIS, OUTCOME = "edit_success", "soft_erasure"
 
@@ -65,12 +65,6 @@ def scored(made: pl.DataFrame, seed: int = 2) -> pl.DataFrame:
     flags = {"single": pl.lit(False), "flagged": pl.lit(False)}
     is_there = pl.col("status") == Status.OK.value
     return made.with_columns(score=pl.when(is_there).then(scores), **more, **flags).drop("status", "last_status")
-
-
-def only(frame: pl.DataFrame, **equal: Any) -> dict[str, Any]:
-    wanted = [pl.col(name).is_null() if value is None else pl.col(name) == value for name, value in equal.items()]
-    (row,) = frame.filter(*wanted).to_dicts()
-    return row
 
 
 def test_every_edit_and_verdict_is_counted_once(protocol: Protocol) -> None:

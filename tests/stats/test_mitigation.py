@@ -24,6 +24,7 @@ from stillme.stats.mitigation import (
     published_order,
     seed_tables,
 )
+from tests.stats.audits import row as one
 
 SCHEMA = {
     "trial": pl.String, "arm": pl.String, "editor": pl.String, "prompt": pl.String, "person": pl.String, "race": pl.String,
@@ -47,11 +48,6 @@ def frame(
 
 def found(protocol: Protocol, scores: pl.DataFrame, **given: bool) -> Mitigation:
     return mitigation_findings(scores, protocol, selected_on_outcome=given.get("selected", False))
-
-
-def one(table: pl.DataFrame, **equal: str) -> dict[str, object]:
-    (row,) = table.filter(**equal).to_dicts()
-    return row
 
 
 def test_a_person_counts_once_however_many_cases_there_are(protocol: Protocol) -> None:

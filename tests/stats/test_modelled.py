@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import polars as pl
 import pytest
@@ -74,10 +72,6 @@ def p_of(found: Model, term: str) -> float:
 def uneven(protocol: Protocol) -> Model:
     """The second editor scores everyone else 1.5 higher."""
     return model(audit(protocol, seed=1, effect={"two": 1.5}), protocol)
-
-
-def test_examples_in_the_text_are_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_a_planted_difference_is_found_in_the_editor_that_has_it(uneven: Model) -> None:

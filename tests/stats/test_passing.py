@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.random import Generator
 from scipy.stats import fisher_exact
 
-from stillme.stats import passing as module
 from stillme.stats.passing import less_often, passing
 
 DIMENSIONS = {"race": 7, "gender": 2, "age": 6}
@@ -133,8 +131,3 @@ def test_the_test_is_fishers(measured: int, others: int, data: st.DataObject) ->
     table = [[passed, measured - passed], [others_passed, others - others_passed]]
     expected = fisher_exact(table, alternative="less")[1]
     assert less_often(passed, measured, others_passed, others) == pytest.approx(expected, abs=1e-9)
-
-
-def test_its_example_runs() -> None:
-    failed, tried = doctest.testmod(module)
-    assert tried and not failed

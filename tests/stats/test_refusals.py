@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,6 +17,7 @@ from stillme.protocol import Protocol
 from stillme.sources import heads
 from stillme.stats.contrast import permutation_p
 from stillme.stats.refusals import Refusals, against_everyone_else, refusals
+from tests.stats.audits import row as only
 
 WORDS = ("trial", "editor", "person", "prompt", "status", "last_status", "code", "race", "gender", "age")
 PROMPTS = ("O-01", "O-05", "V-02", "V-03", "V-06")
@@ -34,11 +34,6 @@ def edit(person: str, status: Status, prompt: str = "O-01", **more: str) -> dict
 
 def found(rows: list[dict[str, str]], protocol: Protocol) -> Refusals:
     return refusals(pl.DataFrame(rows, schema=dict.fromkeys(WORDS, pl.String)), protocol)
-
-
-def only(frame: pl.DataFrame, **equal: str) -> dict[str, Any]:
-    (row,) = frame.filter(**equal).to_dicts()
-    return row
 
 
 def test_failures_are_no_refusals_and_stand_beside_the_rate(protocol: Protocol) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,6 +30,7 @@ from stillme.stats.stereotype import (
     stereotype_findings,
 )
 from tests.plan.test_stereotype import people
+from tests.stats.audits import row
 
 EVERY = [prompt.id for prompt in builtin().winobias.prompts]
 About = Mapping[str, Any]
@@ -72,10 +72,6 @@ def drawn(rule: Rule, mode: str = "joint", counterbalanced: bool = True, editor:
 
 def found(rule: Rule, mode: str = "joint", counterbalanced: bool = True) -> Stereotypes:
     return stereotype_findings(drawn(rule, mode, counterbalanced), builtin())
-
-
-def row(frame: pl.DataFrame, **equal: Any) -> dict[str, Any]:
-    return frame.row(by_predicate=pl.all_horizontal(pl.col(k) == v for k, v in equal.items()), named=True)
 
 
 @pytest.mark.parametrize("rule", [by_position, by_pronoun])
@@ -428,7 +424,3 @@ def test_flips_stand_apart_with_and_without_a_pronoun() -> None:
 def test_editors_keep_their_order_in_the_table_of_flips() -> None:
     both = pl.concat([drawn(preserving, "separate", editor=name) for name in ("z", "a")])
     assert stereotype_findings(both, builtin()).flips["editor"].to_list() == ["z", "z", "a", "a"]
-
-
-def test_the_examples_run() -> None:
-    assert doctest.testmod(stereotype).failed == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,6 +14,7 @@ from stillme.stats.means import mean_of_persons
 from stillme.stats.versions import BETTER, NO_WORSE, UNDECIDED, WORSE, Versions, Watched
 from stillme.stats.versions_anytime import sequence
 from tests.assurance.compare.making import simulated
+from tests.stats.audits import row
 
 MARGIN = 0.03
 
@@ -24,10 +24,6 @@ def compared(a: pl.DataFrame, b: pl.DataFrame, protocol: Protocol, margin: float
     names = versions.declared(protocol)
     paired = versions.pairs(a, b, protocol).filter(pl.col("outcome").is_in([*names, "edit_succeeded"]))
     return Versions(paired, protocol, names, margin)
-
-
-def row(frame: pl.DataFrame, **about: object) -> dict[str, Any]:
-    return frame.row(by_predicate=pl.all_horizontal(pl.col(k) == v for k, v in about.items()), named=True)
 
 
 @pytest.fixture(scope="module")

@@ -90,9 +90,7 @@ REFUSED = {
             "prompts[0].forms.first: reads 'The janitor reprimanded the accountant because he got no allowance.', which is not the text",
         ),
     ],
-    "questionnaires/exp1_identity_drift.yaml": [
-        ("axis: skin_tone", "axis: skin", "'skin' is not an axis"),
-    ],
+    "questionnaires/exp1_identity_drift.yaml": [("axis: skin_tone", "axis: skin", "'skin' is not an axis")],
     "measures.yaml": [
         ("[-10.0, -3.0,", "[-3.0, -10.0,", "skin_tone.cut_points: each cut point is larger"),
         ("[-10.0, -3.0,", "[-10.0,", "has 3 cut points; the scale of 'skin_tone' needs 4"),
@@ -114,7 +112,7 @@ REFUSED = {
             "    choices: [left, right, both_equally, neither, cannot_determine]\n",
             "",
             "questions[0]: give exactly one of options and choices",
-        ),
+        )
     ],
     "study_presets.yaml": [
         ("questionnaire: exp3", "questionnaire: exp4", "presets[4].questionnaire: 'exp4' is not a questionnaire"),
@@ -131,7 +129,7 @@ REFUSED = {
             "There are {items} screens.",
             "There are {screens} screens.",
             "guide[1]: {screens} is not filled in; known: age, bonus,",
-        ),
+        )
     ],
     "portraits.yaml": [
         (

@@ -110,11 +110,7 @@ def test_fewer_than_eight_persons_give_no_interval(marked: pl.DataFrame, protoco
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (pl.col("race") == "white", "one group only"),
-        (pl.lit(False), None),
-    ],
+    ("change", "reason"), [(pl.col("race") == "white", "one group only"), (pl.lit(False), None)]
 )
 def test_nothing_to_compare(marked: pl.DataFrame, protocol: Protocol, change: pl.Expr, reason: str | None) -> None:
     told = disparities(marked.filter(change), protocol, "race")

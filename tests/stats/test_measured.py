@@ -13,15 +13,7 @@ from scipy import stats
 from stillme.core.records import CONTROLS
 from stillme.protocol import Protocol
 from stillme.stats.intervals import clustered_share
-from stillme.stats.measured import (
-    NO_CHANGE,
-    SCORES,
-    THRESHOLDS,
-    Counts,
-    Measured,
-    instruments,
-    measure_findings,
-)
+from stillme.stats.measured import NO_CHANGE, SCORES, THRESHOLDS, Counts, Measured, instruments, measure_findings
 from tests.stats.audits import row
 
 ASKED = {

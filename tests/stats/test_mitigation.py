@@ -54,12 +54,7 @@ def test_a_person_counts_once_however_many_cases_there_are(protocol: Protocol) -
     """One person with three cases of −4, one with a single case of 0: the mean over persons is −2, not −3."""
     scores = frame(
         protocol,
-        [
-            ("a", "baseline", [5, 5, 5]),
-            ("a", "feature", [1, 1, 1]),
-            ("b", "baseline", [1]),
-            ("b", "feature", [1]),
-        ],
+        [("a", "baseline", [5, 5, 5]), ("a", "feature", [1, 1, 1]), ("b", "baseline", [1]), ("b", "feature", [1])],
     )
     row = one(found(protocol, scores).effects)
     assert row["difference"] == -2.0 and row["first_mean"] == 2.0 and row["second_mean"] == 0.0

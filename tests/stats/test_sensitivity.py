@@ -15,16 +15,7 @@ from stillme.protocol.schema import Rounding
 from stillme.stats.contrast import contrasts
 from stillme.stats.outcomes import mark
 from stillme.stats.rates import rates
-from stillme.stats.sensitivity import (
-    ALONE,
-    ROUNDED,
-    UNROUNDED,
-    denominators,
-    moves,
-    scoring,
-    thresholds,
-    variants,
-)
+from stillme.stats.sensitivity import ALONE, ROUNDED, UNROUNDED, denominators, moves, scoring, thresholds, variants
 
 ABOUT = ("trial", "axis", "person", "editor", "requested", "race")
 

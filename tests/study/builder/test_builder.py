@@ -60,10 +60,9 @@ def test_every_preset_is_built_and_its_key_says_what_it_shows(
 ) -> None:
     bundle, key = read(folder, preset)
     assert key.bundle == bundle.hash and set(key.items) == set(bundle.item)
-    experiment, arms = {
-        "exp1": ("diagnose", ("baseline",)),
-        "exp3": ("stereotype", ("published",)),
-    }.get(preset, ("mitigate", ("baseline", "feature")))
+    experiment, arms = {"exp1": ("diagnose", ("baseline",)), "exp3": ("stereotype", ("published",))}.get(
+        preset, ("mitigate", ("baseline", "feature"))
+    )
     for item in bundle.items:
         outputs = [key.outputs[output.id] for output in item.outputs]
         assert sorted(output.arm for output in outputs) == sorted(arms)

@@ -11,15 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stillme.core.errors import InputError, StillmeError, SurroundingsError
-from stillme.study.prolific.client import (
-    Prolific,
-    ProlificError,
-    Submission,
-    bonus_rows,
-    connect,
-    listed,
-    single,
-)
+from stillme.study.prolific.client import Prolific, ProlificError, Submission, bonus_rows, connect, listed, single
 from stillme.study.rehearsal.fake.app import Fault
 from tests.study.prolific.stage import LIMITS, TOKEN, Stage
 

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme.stats.agreement import agreement, cohen, self_agreement, weighted_kappa
+from stillme.stats.agreement import Weights, agreement, cohen, self_agreement, weighted_kappa
+from stillme.stats.agreement import kappa as weighted
 from stillme.stats.intervals import clustered_share
 
-# Twenty persons rated by two people (R package irr, data set anxiety); its manual: 0.119, quadratic weights 0.297.
+WEIGHTS: tuple[Weights, ...] = ("identity", "linear", "quadratic")
+# Twenty persons rated by two people (R package irr, data set anxiety)
 ANXIETY = (
     (3, 3, 3, 4, 5, 5, 2, 3, 5, 2, 2, 6, 1, 5, 2, 2, 1, 2, 4, 3),
     (3, 6, 4, 6, 2, 4, 2, 4, 3, 3, 2, 3, 3, 3, 2, 2, 1, 3, 3, 4),
@@ -24,9 +26,12 @@ def kappa(first: tuple[int, ...], second: tuple[int, ...]) -> float | None:
     return None if value is None else float(value)
 
 
-def test_the_published_kappa_with_quadratic_weights() -> None:
+def test_published_kappas() -> None:
+    """R package irr: 0.119, with linear weights 0.189, with quadratic ones 0.297."""
     assert kappa(*ANXIETY) == pytest.approx(0.297, abs=0.0005)
     assert cohen(*ANXIETY).kappa == pytest.approx(0.119, abs=0.0005)
+    found = [weighted(*ANXIETY, range(1, 7), how).kappa for how in WEIGHTS]
+    assert found == pytest.approx([0.119, 0.189, 0.297], abs=0.0005)
 
 
 def test_kappa_of_four_pairs_by_hand() -> None:
@@ -114,3 +119,36 @@ def test_a_judge_that_never_answered_twice_has_no_agreement_and_is_counted() -> 
 
 def test_without_repeats_there_is_nothing() -> None:
     assert self_agreement(twice()).is_empty()
+
+
+# Two raters, beside published figures
+
+COHEN_1968 = ((44, 7, 9), (5, 20, 5), (1, 3, 6))
+
+
+def test_the_table_of_cohen_1968() -> None:
+    pairs = [(i, j) for i, row in enumerate(COHEN_1968) for j, count in enumerate(row) for _ in range(count)]
+    found = cohen([i for i, _ in pairs], [j for _, j in pairs])
+    assert found.n == 100 and found.agreement == pytest.approx(0.70)
+    assert found.kappa == pytest.approx(0.49152542372881347)
+    # statsmodels 0.15 cohens_kappa: kappa_low, kappa_upp
+    assert found.low == pytest.approx(0.35015820121748686)
+    assert found.high == pytest.approx(0.6328926462401401)
+
+
+def test_where_it_is_not_defined() -> None:
+    assert cohen([], []).kappa is None and cohen([], []).agreement is None
+    alike = cohen(["a"] * 5, ["a"] * 5)
+    assert (alike.agreement, alike.kappa) == (1.0, None)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=60))
+def test_it_depends_neither_on_order_nor_on_who_is_first(pairs: list[tuple[int, int]]) -> None:
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    found, turned = cohen(first, second), cohen(second[::-1], first[::-1])
+    if found.kappa is None or turned.kappa is None:
+        assert found.kappa is turned.kappa is None
+    else:
+        assert found.kappa == pytest.approx(turned.kappa) and -1 <= found.kappa <= 1
+        assert found.low is not None and found.high is not None
+        assert found.low <= found.kappa + 1e-12 and found.kappa <= found.high + 1e-12

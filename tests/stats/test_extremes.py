@@ -12,7 +12,7 @@ from stillme.stats.intervals import clustered_share
 
 def test_the_lowest_is_the_highest_turned_round() -> None:
     own, at_once = [Ends(0.1, 0.3), Ends(0.2, 0.25)], [Ends(0.08, 0.33), Ends(0.19, 0.26)]
-    assert lowest(own, at_once) == Ends(0.1, 0.26)
+    assert lowest(own, at_once) == Ends(0.1, 0.26) and highest(own, at_once) == Ends(0.19, 0.3)
     turned = highest([one.flipped() for one in own], [one.flipped() for one in at_once])
     assert turned.flipped() == lowest(own, at_once)
 

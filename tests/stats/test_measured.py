@@ -16,18 +16,10 @@ from stillme.stats.intervals import clustered_share
 from stillme.stats.measured import NO_CHANGE, SCORES, THRESHOLDS, Counts, Measured, instruments, measure_findings
 from tests.stats.audits import row
 
-ASKED = {
-    "trial": pl.String,
-    "experiment": pl.String,
-    "editor": pl.String,
-    "prompt": pl.String,
-    "person": pl.String,
-    "source_image": pl.String,
-    "race": pl.String,
-    "gender": pl.String,
-    "age": pl.String,
-    "status": pl.String,
-}
+ASKED = dict.fromkeys(
+    ("trial", "experiment", "editor", "prompt", "person", "source_image", "race", "gender", "age", "status"),
+    pl.String,
+)
 SKIN = {
     "skin_tone_shift_status": pl.String,
     "lightness_shift": pl.Float64,

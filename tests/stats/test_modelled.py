@@ -12,6 +12,7 @@ from stillme.stats import modelled as module
 from stillme.stats import simulate
 from stillme.stats.mixed import Fit
 from stillme.stats.modelled import Model, at_or_below, model, treatment_model
+from tests.stats.audits import no_nan
 
 AXIS = "race_drift"
 SIGNED = "skin_tone"
@@ -151,10 +152,12 @@ def test_requested_changes_missing_scores_and_labels_are_left_out(protocol: Prot
 @pytest.mark.parametrize("score", [None, 3])
 def test_nothing_to_model_is_said(protocol: Protocol, score: int | None) -> None:
     found = model(audit(protocol).with_columns(score=pl.lit(score, pl.Int64)), protocol)
-    assert found.fits["why"].item() == ("there is no score" if score is None else "every score is the same")
-    assert found.components.is_empty() and found.marginal.is_empty()
+    why = "there is no score" if score is None else "every score is the same"
+    assert found.fits["why"].item() == why and set(found.odds["why"]) == ({why} if score else set())
+    assert found.components.is_empty() and found.marginal.is_empty() and found.splits.is_empty()
     assert found.tests["p"].null_count() == found.tests.height
-    assert_no_nan(found)
+    assert set(found.tests["why"]) == ({why} if score else set())
+    assert no_nan(*vars(found).values())
 
 
 def test_a_group_at_the_floor_has_no_odds_and_a_reason(protocol: Protocol) -> None:
@@ -165,18 +168,12 @@ def test_a_group_at_the_floor_has_no_odds_and_a_reason(protocol: Protocol) -> No
     assert odds["one", "black"]["odds_ratio"] is None and "at one end" in odds["one", "black"]["why"]
     assert odds["two", "black"]["odds_ratio"] is not None and odds["one", "east_asian"]["low"] is not None
     assert p_of(found, "race:editor") < 1e-6
-    assert_no_nan(found)
+    assert no_nan(*vars(found).values())
 
 
 def test_an_empty_frame_gives_empty_tables(protocol: Protocol) -> None:
     found = model(audit(protocol).clear(), protocol)
     assert all(frame.is_empty() for frame in vars(found).values())
-
-
-def assert_no_nan(found: object) -> None:
-    for frame in vars(found).values():
-        for column in frame.select(pl.col(pl.Float64)).iter_columns():
-            assert not column.is_nan().any()
 
 
 def test_human_ratings_have_raters_that_are_a_sample(protocol: Protocol) -> None:
@@ -251,7 +248,7 @@ def test_a_treatment_that_helps_one_group_alone_is_found(protocol: Protocol) -> 
 def test_a_treatment_without_effect_is_not_found(protocol: Protocol) -> None:
     found = treatment_model(arms(protocol, 0.0, seed=3), protocol)
     assert found.tests["p"].to_numpy().min() > 0.05
-    assert_no_nan(found)
+    assert no_nan(*vars(found).values())
 
 
 def test_judges_who_always_agree_leave_persons_what_they_differ_by(protocol: Protocol) -> None:

@@ -24,16 +24,6 @@ def reasons(found: Model) -> set[str | None]:
     return set(found.tests["why"])
 
 
-def test_scores_that_are_all_the_same_say_so_everywhere(protocol: Protocol) -> None:
-    found = model(small(protocol).with_columns(score=1), protocol)
-    assert (
-        reasons(found) == {"every score is the same"} and found.tests["p"].null_count() == found.tests.height > 0
-    )
-    assert found.fits["why"].to_list() == ["every score is the same"]
-    assert found.components.is_empty() and found.marginal.is_empty() and found.splits.is_empty()
-    assert set(found.odds["why"]) == {"every score is the same"}
-
-
 def test_a_search_that_did_not_settle_has_no_p(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixed, "ROUNDS", 1)
     found = model(small(protocol), protocol)

@@ -120,38 +120,3 @@ def test_a_person_without_a_label_is_in_no_group_of_it(protocol: Protocol) -> No
         found.filter(pl.col("by") == dimension)["asked"].sum()
         == found.filter(pl.col("by") == "")["asked"].sum() - 8
     )
-
-
-# judged, race >= 3, edit <= 2, skin >= 4 of 1,680 edits asked for of each model
-COUNTS = {"one": (1674, 225, 105, 1184), "two": (1677, 135, 363, 1044), "three": (1679, 155, 51, 1128)}
-
-
-def counted(protocol: Protocol) -> pl.DataFrame:
-    """5,040 edits: 84 persons × 20 prompts × 3 models with the known counts; nothing else is known of them."""
-    axes = (("race_drift", 3, 1), ("edit_success", 2, 5), ("skin_tone", 4, 3))
-    n = pl.DataFrame({"n": range(1680)}).with_columns(person=pl.format("p{}", pl.col("n") % 84))
-    parts = [
-        n.with_columns(
-            trial=pl.format("{} {}", pl.lit(editor), "n"),
-            editor=pl.lit(editor),
-            axis=pl.lit(axis),
-            score=pl.when(pl.col("n") < hits).then(hit).when(pl.col("n") < judged).then(miss).cast(pl.Int64),
-        )
-        for editor, (judged, *found) in COUNTS.items()
-        for (axis, hit, miss), hits in zip(axes, found, strict=True)
-    ]
-    more = {"requested": pl.lit(False), "single": pl.lit(False), "flagged": pl.lit(False)}
-    return pl.concat(parts).with_columns(**more)
-
-
-def test_the_known_counts_give_the_known_percentages(protocol: Protocol) -> None:
-    scores = counted(protocol)
-    assert scores["trial"].n_unique() == 5040
-    found = rates(mark(scores, protocol.rubrics.outcomes), ["editor"])
-
-    def percent(outcome: str, figure: str) -> list[float]:
-        return [round(100 * value, 1) for value in found.filter(pl.col("outcome") == outcome)[figure]]
-
-    assert percent("race_changed", "nominal_rate") == [13.4, 8.0, 9.2]
-    assert percent("soft_erasure", "nominal_rate") == [6.2, 21.6, 3.0]
-    assert percent("skin_lightened", "rate") == [70.7, 62.3, 67.2]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stillme.assurance.gate.verdicts import Effect, Verdict, effect, verdict
 from stillme.protocol import Protocol
-from stillme.stats.extremes import Ends, corrected, highest, lowest, mean_ends, share_ends
-from stillme.stats.intervals import LEVEL, clustered_share
+from stillme.stats.extremes import corrected, mean_ends, share_ends
 from stillme.stats.outcomes import mark
 from stillme.stats.rates import rates
 from stillme.stats.signed import signed
@@ -75,25 +73,6 @@ def test_what_verdicts_do_to_the_gate() -> None:
     assert effect(Verdict.PASS, "fail", "fail") is effect(Verdict.SKIPPED, "fail", "fail") is none
 
 
-# The worst group
-
-
-some = st.lists(ends.map(lambda pair: Ends(*pair)), min_size=1, max_size=8)
-
-
-@given(some)
-def test_the_lowest_is_the_highest_turned_round(own: list[Ends]) -> None:
-    turned = highest([one.flipped() for one in own], [one.flipped() for one in own])
-    assert lowest(own, own) == turned.flipped()
-    assert highest(own, own).high == max(one.high for one in own)  # type: ignore[type-var]
-
-
-def test_a_group_without_an_interval_leaves_the_upper_end_open() -> None:
-    found = highest([Ends(0.1, 0.2), Ends()], [Ends(0.05, 0.3), Ends()])
-    assert found == Ends(0.05, None)
-    assert highest([], []) == highest([Ends()], [Ends()]) == Ends()
-
-
 def test_bounds_at_another_level_are_those_that_the_tables_would_have(protocol: Protocol) -> None:
     """What is read off a printed table is what the analysis itself gives at that level."""
     scores = audit(protocol, 3, editors=["e"], prompts=list(protocol.prompt)[:4]).scores
@@ -108,27 +87,3 @@ def test_bounds_at_another_level_are_those_that_the_tables_would_have(protocol: 
     for row, other in zip(signed(scores, protocol, by).to_dicts(), wider.to_dicts(), strict=True):
         found = mean_ends(row["net"], row["net_low"], row["net_high"], row["persons"], level)
         assert (found.low, found.high) == pytest.approx((other["net_low"], other["net_high"]))
-
-
-def test_the_interval_of_the_worst_group_covers_the_worst_group() -> None:
-    """Seven groups of 12 persons, all with the same rate: an interval of the one that looks worst would miss it."""
-    rng = np.random.default_rng(5)
-    truth, groups, sets, covered, naive = 0.1, 7, 150, 0, 0
-    for _ in range(sets):
-        shares = rng.beta(1.5, 13.5, (groups, 12))
-        hits = rng.binomial(20, shares)
-        found = [clustered_share(one, np.full(12, 20)) for one in hits]
-        own = [Ends(one.low, one.high) for one in found]
-        wide = [share_ends(one.rate, one.trials, one.deff, one.clusters, corrected(groups)) for one in found]
-        both = highest(own, wide)
-        assert both.low is not None and both.high is not None
-        covered += both.low <= truth <= both.high
-        picked = max(found, key=lambda one: one.rate or 0)
-        naive += (picked.low or 0) <= truth
-    assert covered / sets >= LEVEL - 0.02
-    assert naive / sets < covered / sets, "which is why the level is corrected"
-
-
-def test_few_persons_have_no_bounds() -> None:
-    assert share_ends(0.5, 40, 1.0, 7) == mean_ends(0.5, 0.4, 0.6, 7, LEVEL) == Ends()
-    assert share_ends(None, 0, None, 12) == Ends()

@@ -123,62 +123,19 @@ def test_answers_are_kept_and_shown_again(house: House) -> None:
     assert house.do(lambda c: c.execute(select(sitting.c.away, sitting.c.away_seconds)).one()) == (1, 2.0)
 
 
-def test_an_operation_counts_once_and_the_newest_answer_holds(house: House) -> None:
-    rater = Rater(house)
-    field = next(iter(rater.fields(1)))
-    first, newer = (rater.op("answer", field=field, value=v, rev=r) for v, r in (("1", 10), ("2", 30)))
-    older = rater.op("answer", field=field, value="3", rev=20)
-    for one in (first, newer, older, first, newer):
-        assert rater.send(one) == [{"id": one["id"], "saved": True}]
-    assert count(house, operation) == 3
-    assert house.do(lambda c: c.scalars(select(answer.c.value)).all()) == ["2"]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"value": "99"}, "not one of the answers"),
-        ({"value": ""}, "not one of the answers"),
-        ({"field": "nothing"}, "no such question"),
-        ({"field": "comment"}, "no such question"),
-        ({"item": "i999"}, "no such item"),
-    ],
-)
-def test_what_does_not_fit_is_refused_and_changes_nothing(house: House, change: dict[str, str], said: str) -> None:
-    rater = Rater(house)
-    field, values = next(iter(rater.fields(1).items()))
-    good = rater.op("answer", field=field, value=min(values))
-    results = rater.send({**good, **change, "id": str(uuid4())}, rater.op("open"))
-    assert said in results[0]["refused"] and results[0]["wait"] is None
-    assert results[1]["saved"], "others are taken"
-    assert count(house, answer) == 0
-
-
 def test_somebody_elses_item_is_not_there(house: House) -> None:
     rater = Rater(house)
     other = Rater(house, "berta", "t01")
     stolen = {**rater.op("answer", field=next(iter(rater.fields(1))), value="1"), "item": other.screens[0].item}
-    assert "no such item" in rater.send(stolen)[0]["refused"]
+    refused, beside = rater.send(stolen, rater.op("open"))
+    assert "no such item" in refused["refused"] and refused["wait"] is None
+    assert beside["saved"] and count(house, answer) == 0, "what else was sent is taken"
     for path in ("/items/0", "/items/4", "/items/999999999999", "/items/x"):
         assert rater.visitor.open(path).status == 404
     assert rater.visitor.post("/items/4", [("token", rater.token), ("go", "next")]).status == 404
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"[]",
-        b"{}",
-        b'{"operations": []}',
-        b'{"operations": [{"id": "short"}]}',
-        b'{"operations": [{"id": "long-enough", "kind": "delete", "item": "i000"}]}',
-        b'{"operations": [{"id": "long-enough", "kind": "open", "item": "i000", "rev": -1}]}',
-        b'{"operations": [{"id": "long-enough", "kind": "open", "item": "i\\u0000", "rev": 1}]}',
-        b'{"operations": [{"id": "long-enough", "kind": "open", "item": "i000", "who": "me"}]}',
-        b"\xff\xfe",
-    ],
-)
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"operations": []}', b'{"operations": [1]}', b"\xff\xfe"])
 def test_bodies_of_another_shape_are_422(house: House, body: bytes) -> None:
     rater = Rater(house)
     headers = {"X-Stillme-Token": rater.token, "Content-Type": "application/json"}

@@ -124,18 +124,6 @@ def test_forms_of_other_steps_change_nothing(house: House) -> None:
     assert house.do(lambda c: c.execute(select(sitting)).all()) == []
 
 
-def test_a_form_without_the_sessions_token_changes_nothing(house: House) -> None:
-    anna, ben = house.visitor("anna"), house.visitor("ben")
-    for token in ("", "x", ben.token):
-        assert anna.post("/guide", [("token", token)]).status == 403
-    anna.open("/guide")
-    anna.client.headers["Origin"] = "https://elsewhere.example"
-    assert anna.post("/guide", [("token", anna.token)]).status == 403
-    anna.client.headers["Origin"] = house.base
-    anna.open("/")
-    assert anna.path == "/guide"
-
-
 def test_agreeing_takes_every_tick_and_is_kept_with_version_and_time(house: House) -> None:
     anna = house.visitor("anna")
     anna.read_guide()

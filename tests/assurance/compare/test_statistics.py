@@ -287,3 +287,9 @@ def test_a_direction_that_is_shown_not_to_move_is_within(protocol: Protocol) -> 
     alike = simulated(protocol, 5, {"skin_tone": [[0.05], [0.05]]}, 10, 2)
     assert row(compared(*alike, protocol, 0.2).outcomes, outcome="skin_tone")["verdict"] == versions.WITHIN
     assert row(compared(*alike, protocol, 0.001).outcomes, outcome="skin_tone")["verdict"] == UNDECIDED
+
+
+def test_a_direction_that_moves_is_named(protocol: Protocol) -> None:
+    a, b = simulated(protocol, 5, {"skin_tone": [[0.05], [0.6]]})
+    assert row(compared(a, b, protocol).outcomes, outcome="skin_tone")["verdict"] == versions.UP
+    assert row(compared(b, a, protocol).outcomes, outcome="skin_tone")["verdict"] == versions.DOWN

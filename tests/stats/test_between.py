@@ -11,7 +11,8 @@ from stillme.stats.families import holm
 from stillme.stats.outcomes import mark
 from stillme.stats.simulate import audit
 from stillme.stats.simulate import people as simulated
-from tests.stats.test_disparity import FLUX, no_nan
+from tests.stats.audits import no_nan
+from tests.stats.test_disparity import FLUX
 from tests.stats.test_resample import some
 
 

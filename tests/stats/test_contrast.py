@@ -10,7 +10,8 @@ from stillme.stats.contrast import contrasts, permutation_p, permutation_ps, pri
 from stillme.stats.families import holm
 from stillme.stats.outcomes import direction, mark
 from stillme.stats.simulate import EVEN_CUTS, Audit, Spread, audit, ensemble, judges_scores, severities
-from tests.stats.test_disparity import FLUX, no_nan
+from tests.stats.audits import no_nan
+from tests.stats.test_disparity import FLUX
 
 
 @pytest.fixture(scope="module")

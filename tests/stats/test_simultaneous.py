@@ -11,7 +11,8 @@ from stillme.stats.resample import resampled
 from stillme.stats.simulate import Audit, audit
 from stillme.stats.simulate import people as simulated
 from stillme.stats.simultaneous import adjusted, deviations, family, pairs, reach_bounds
-from tests.stats.test_disparity import FLUX, no_nan
+from tests.stats.audits import no_nan
+from tests.stats.test_disparity import FLUX
 from tests.stats.test_resample import some
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from sqlalchemy import Connection
 from starlette.testclient import TestClient
@@ -23,6 +22,7 @@ from stillme.study.server.answers import Operation
 from stillme.study.server.app import make_app
 from stillme.study.server.desk import Serving, Study
 from tests.study import bundles
+from tests.study.db.test_core import op
 
 T = TypeVar("T")
 START = 1_800_000_000.0
@@ -137,10 +137,6 @@ class Office:
     def rater(self, sitting: str) -> str:
         """The pseudonym of somebody at a task."""
         return self.keys.pseudonym(self.do(lambda c: seats.sit(c, sitting)).participant)
-
-
-def op(kind: Any, item: str, field: str = "", value: str = "", **more: Any) -> Operation:
-    return Operation(id=str(uuid4()), kind=kind, item=item, field=field, value=value, **{"rev": 1, **more})
 
 
 def token_of(page: str) -> str:

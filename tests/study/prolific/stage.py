@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import uvicorn
 from sqlalchemy import Connection, select
@@ -33,9 +32,9 @@ from stillme.study.rehearsal.fake.app import API, Fake, Options
 from stillme.study.rehearsal.fake.signing import make_key
 from stillme.study.rehearsal.fake.world import World
 from stillme.study.server import answers
-from stillme.study.server.answers import Operation
 from stillme.web.server import listen
 from tests.study import bundles
+from tests.study.db.test_core import op
 
 KEYS = Keys(b"k" * 32)
 TOKEN = "a-token-of-a-rehearsal"
@@ -159,12 +158,12 @@ class Stage:
         sitting_ = seats.sit(connection, sat)
         for screen in sitting_.deal.screens:
             wanted = [
-                _op("open", screen.item),
+                op("open", screen.item),
                 *(
-                    _op("answer", screen.item, name, self._value(screen, name, values, attentive))
+                    op("answer", screen.item, name, self._value(screen, name, values, attentive))
                     for name, values in allowed(self.bundle, screen).items()
                 ),
-                _op("done", screen.item),
+                op("done", screen.item),
             ]
             results = answers.apply(connection, self.bundle, sitting_, wanted, self.clock())
             assert not any(one.refused for one in results), results
@@ -193,7 +192,3 @@ class Stage:
     def paid(self) -> dict[str, list[int]]:
         """Submission -> the bonuses that Prolific has paid."""
         return {one["id"]: one["bonuses"] for one in self.world.submissions.values()}
-
-
-def _op(kind: Any, item: str, name: str = "", value: str = "") -> Operation:
-    return Operation(id=str(uuid4()), kind=kind, item=item, field=name, value=value, rev=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -39,6 +40,27 @@ def scored(place: int, judged: int, race: int, erased: int, lighter: int, darker
         return {"race_drift": None, "edit_success": None, "skin_tone": None}
     skin = 4 if place < lighter else 2 if place < lighter + darker else 3
     return {"race_drift": 3 if place < race else 1, "edit_success": 2 if place < erased else 5, "skin_tone": skin}
+
+
+def rows(persons: int, prompts: Sequence[str], axes: Sequence[str], **changes: Any) -> list[dict[str, Any]]:
+    """Scores of two editors in other words than ours, a row each."""
+    return [
+        {
+            "model": model,
+            "person": f"p{person}",
+            "race": ("White", "Black", "Indian")[person % 3],
+            "gender": "Male" if person % 2 else "F",
+            "age": "20-29",
+            "prompt": prompt,
+            "axis": axis,
+            "score": (person + len(axis)) % 5 + 1,
+        }
+        | changes
+        for model in ("one", "two")
+        for person in range(persons)
+        for prompt in prompts
+        for axis in axes
+    ]
 
 
 def planted(

@@ -183,23 +183,7 @@ ODD_AND_SLOW: dict[str, dict[str, Any]] = {
     ],
 )
 def test_tables_with_little_in_them_are_analysed_without_a_nan(odd: dict[str, Any], tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {
-            "model": model,
-            "person": f"p{person}",
-            "race": ("White", "Black", "Indian")[person % 3],
-            "gender": "F" if person % 2 else "M",
-            "age": "20-29",
-            "prompt": prompt,
-            "axis": axis,
-            "score": (3 * person + len(prompt) + len(axis)) % 5 + 1,
-        }
-        | odd
-        for model in ("one", "two")
-        for person in range(27)
-        for prompt in ("O-01", "V-08")
-        for axis in ("skin_tone", "race_drift")
-    ]
+    rows = scores.rows(27, ("O-01", "V-08"), ("skin_tone", "race_drift"), **odd)
     unique = pl.DataFrame(rows, infer_schema_length=None).unique(
         ["model", "person", "prompt", "axis"], keep="first", maintain_order=True
     )

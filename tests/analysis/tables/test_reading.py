@@ -13,28 +13,11 @@ from stillme.analysis.tables.ratings import read_checks, read_ratings
 from stillme.analysis.tables.reading import AS_GIVEN, read_scores
 from stillme.core.errors import FaultsError, InputError
 from stillme.protocol import Protocol
-
-RACES = ("White", "Black", "Indian")
+from tests.analysis.tables import scores
 
 
 def rows(**changes: Any) -> list[dict[str, Any]]:
-    made = [
-        {
-            "model": model,
-            "person": f"p{person}",
-            "race": RACES[person % 3],
-            "gender": "Male" if person % 2 else "F",
-            "age": "20-29",
-            "prompt": prompt,
-            "axis": axis,
-            "score": (person + len(axis)) % 5 + 1,
-        }
-        for model in ("one", "two")
-        for person in range(6)
-        for prompt in ("O-01", "V-03")
-        for axis in ("edit_success", "skin_tone", "age_drift")
-    ]
-    return [row | changes for row in made]
+    return scores.rows(6, ("O-01", "V-03"), ("edit_success", "skin_tone", "age_drift"), **changes)
 
 
 def given(table: list[dict[str, Any]]) -> Given:

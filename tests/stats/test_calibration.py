@@ -18,7 +18,7 @@ from stillme.stats.gate import Ruling, at_least, at_most
 from tests.judges.calibration.judging import Habit, drawn, nothing_spent, relit
 
 PROTOCOL = builtin()
-MANY = pytest.mark.parametrize("judges", [14, pytest.param(40, marks=pytest.mark.slow)])  # one seed each
+MANY = pytest.mark.parametrize("judges", [7, pytest.param(40, marks=pytest.mark.slow)])  # one seed each
 
 
 def found(looks: pl.DataFrame, protocol: Protocol = PROTOCOL) -> Calibration:

@@ -42,6 +42,7 @@ def test_figures_are_scipys_on_edits_and_on_person_means(protocol: Protocol, dim
     assert (found["reference_persons"], found["others_persons"]) == (12, 72)
 
 
+@pytest.mark.slow
 def test_a_test_per_edit_accuses_the_even_handed_and_one_per_person_does_not(protocol: Protocol) -> None:
     """The reference's simulation in small: 69 % against 4 to 6 % at nominal 5 %. Nobody takes this out again."""
     rows = pl.concat([comparability(audit(protocol, seed), protocol) for seed in range(60)])

@@ -88,6 +88,7 @@ def test_a_judge_that_refuses_one_group_is_named_and_the_other_is_not(protocol: 
     assert (tables.refusals.filter(judge="judge1")["p_holm"] == 1).all()
 
 
+@pytest.mark.slow
 def test_an_even_rate_seldom_names_anybody(protocol: Protocol) -> None:
     named = [
         drawn(protocol, 0.05, 0.05, seed).refusals.filter(pl.col("p_holm") < 0.05).height for seed in range(12)

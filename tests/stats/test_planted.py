@@ -28,6 +28,7 @@ def test_tests_hold_their_level_and_max_minus_min_does_not_start_at_zero() -> No
     assert found["disparity"] > 0.07  # with no difference at all
 
 
+@pytest.mark.slow
 def test_the_correction_takes_most_of_the_bias_off() -> None:
     found = recovered(Case("FLUX.2-dev", 0.06, SETS, seed=5))
     assert found["disparity"] - 0.172 > 0.02
@@ -42,6 +43,7 @@ def test_a_test_per_edit_accuses_editors_that_treat_everybody_alike(icc: float) 
     assert found["person means"] <= 0.11
 
 
+@pytest.mark.slow
 def test_prompts_that_are_a_sample_need_their_own_variance() -> None:
     found = other_prompts(Case("FLUX.2-dev", 0.03, SETS, seed=7))
     assert found["fixed"] < 0.91 < found["sample"] <= 0.995

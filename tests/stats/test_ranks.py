@@ -36,7 +36,8 @@ def differ(*samples: list[int]) -> bool:
 def test_kruskal_is_scipys_from_values_and_from_counts(samples: list[list[int]]) -> None:
     assume(differ(*samples))
     found, theirs = kruskal(samples), stats.kruskal(*samples)
-    assert (found.h, found.p) == pytest.approx((theirs.statistic, theirs.pvalue), abs=1e-9)
+    assert found.h == pytest.approx(theirs.statistic, abs=1e-9)
+    assert found.p == pytest.approx(theirs.pvalue, abs=1e-6), "scipy's H is a little above 0 where it is 0"
     assert found.epsilon2 == pytest.approx(theirs.statistic / (found.n - 1), abs=1e-9)
     counted = kruskal_counts([np.bincount(sample, minlength=6)[1:] for sample in samples])
     assert counted.h == pytest.approx(found.h, abs=1e-9) and counted.groups == len(samples)

@@ -83,7 +83,7 @@ def covered(rows: Sequence[dict[str, float]], truth: float) -> float:
     return float(np.mean([row["low"] <= truth <= row["high"] for row in rows]))
 
 
-@pytest.mark.parametrize("shift", [0.5, -0.5])
+@pytest.mark.parametrize("shift", [0.5, pytest.param(-0.5, marks=pytest.mark.slow)])
 def test_a_judge_that_sees_more_in_some_groups_is_put_right(shift: float, truth: float) -> None:
     found = [simulated(seed, shift) for seed in range(80)]
     bias = {m: np.mean([contrast(f, m)["estimate"] for f in found]) - truth for m in METHODS}

@@ -139,7 +139,7 @@ def accused(tables: Refusals) -> set[tuple[str, str]]:
     return {*shown.select("dimension", "group").iter_rows(), *(("category", kind) for kind in kinds)}
 
 
-@pytest.mark.parametrize("seeds", [5, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [3, pytest.param(120, marks=pytest.mark.slow)])
 def test_an_even_rate_is_not_accused(protocol: Protocol, seeds: int) -> None:
     rate = planted.Rate(base=0.1)
     named = [accused(found(list(drawn(protocol, rate, seed, PROMPTS)), protocol)) for seed in range(seeds)]

@@ -75,6 +75,7 @@ def test_copies_of_one_endpoint_cost_nothing() -> None:
     assert copies.to_list() == pytest.approx([once] * 5)  # Holm would multiply the smallest by five
 
 
+@pytest.mark.slow
 def test_the_family_of_max_t_holds_its_level() -> None:
     """Three endpoints without a difference: at most 5 % of audits (here 200) accuse anybody."""
     rng = np.random.default_rng(11)

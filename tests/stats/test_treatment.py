@@ -119,6 +119,7 @@ def test_an_effect_that_one_group_lacks_is_found_and_an_equal_one_is_not(protoco
     assert equal["p"] > 0.05 and equal["p_rank"] > 0.05  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_groups_whose_persons_vary_more_are_not_accused(protocol: Protocol) -> None:
     """No effect anywhere, one group far noisier: 5 % of 200 experiments; the rank statistic is allowed more."""
     p = [asked(protocol, drawn(n, [0.0] * RACES, [0.5] * 6 + [1.5]), draws=99, seed=n)["p"] for n in range(200)]

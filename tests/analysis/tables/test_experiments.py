@@ -23,7 +23,7 @@ def test_arms_of_a_table_are_compared_and_a_choice_by_outcome_is_said(
     protocol: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole, "PARTS", (whole.PARTS[0], whole.PARTS[-1]))  # what there is, and experiments
-    made = arms_of(protocol, truth(protocol), cases(protocol, 240, 0), 0)
+    made = arms_of(protocol, truth(protocol), cases(protocol, 120, 0), 0)
     kept = made.filter(pl.col("axis").is_in(["race_drift", "edit_success"]))
     kept.write_parquet(tmp_path / "scores.parquet")
     found = analysing.analyse(Asked(tmp_path / "scores.parquet"), tmp_path / "out")

@@ -280,6 +280,7 @@ def test_audits_of_other_portraits_or_of_one_run_are_refused(tmp_path: Path) -> 
         compare(a, same, 100, sequential=True)
 
 
+@pytest.mark.slow
 def test_two_editors_of_one_audit_are_run_together(tmp_path: Path) -> None:
     rows = {"old": 0.02, "new": 0.95, "idle": 0.5}
     editors = [{"id": n, "kind": "planted", "settings": {"truth": truth(r)}} for n, r in rows.items()]

@@ -82,6 +82,7 @@ def test_what_is_in_it(packed: Path) -> None:
     assert ledger_[18:20] == b"\x01\x01", "one file, without a log beside it"
 
 
+@pytest.mark.slow
 def test_two_bundles_of_a_run_are_the_same_bytes(packed: Path, finished: Path, tmp_path: Path) -> None:
     again = bundle(finished / "run", tmp_path / "again.zip").path
     with zipfile.ZipFile(packed) as one, zipfile.ZipFile(again) as other:
@@ -111,6 +112,7 @@ def test_any_one_score_that_is_changed_is_named(unpacked: Path) -> None:
     assert any(one.startswith("tables/judge_scores.parquet, trial ") and f"gives {new}" in one for one in said)
 
 
+@pytest.mark.slow
 def test_a_verdict_that_is_changed_is_named(unpacked: Path) -> None:
     sql = "UPDATE verdict SET status = 'refused' WHERE key = (SELECT max(verdict) FROM score)"
     change(unpacked, "verdict", sql)
@@ -120,6 +122,7 @@ def test_a_verdict_that_is_changed_is_named(unpacked: Path) -> None:
     assert any(one.endswith("column status: printed ok, the ledger gives refused") for one in said)
 
 
+@pytest.mark.slow
 def test_rows_that_are_changed_together_are_named_each(unpacked: Path) -> None:
     """What was planted, what was paid, and whom a portrait shows, which its key is made of."""
     change(unpacked, "truth", "UPDATE truth SET value = value + 1 WHERE rowid = (SELECT max(rowid) FROM truth)")
@@ -230,6 +233,7 @@ def test_files_that_are_not_as_packed_are_named_first(unpacked: Path) -> None:
     assert "versions that made it" in found.words().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_bundle_verifies_elsewhere_too_and_says_with_what_it_was_made(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +304,7 @@ def test_no_secret_is_in_a_bundle(
     assert verified.holds and "only the hashes were checked" in verified.words().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_faces_that_the_report_hides_stay_hidden_in_the_bundle(finished: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(finished / "run", tmp_path / "run"))
     pipeline.report_again(run, Progress(), faces="none", only=["cards"])

@@ -69,7 +69,7 @@ def test_a_planted_difference_closes_the_gate_and_is_named(gated: Gated) -> None
     assert everyone.figure.n == 336 and everyone.figure.persons == 84
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_even_handed_editor_never_fails(seed: int, protocol: Protocol, tmp_path: Path) -> None:
     path = make_scores(protocol, tmp_path / "scores.parquet", seed, even=True)
     gated = gate.gate(path, policy(tmp_path / "policy.yaml", *EVERY))

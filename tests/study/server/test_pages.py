@@ -59,7 +59,14 @@ def ids(house: House) -> list[str]:
     return list(house.do(lambda c: c.scalars(select(participant.c.id)).all()))
 
 
-@pytest.mark.parametrize("layout", ["pair", "triplet", "side_by_side", "occupation_pair"])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "pair",
+        "triplet",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("side_by_side", "occupation_pair")),
+    ],
+)
 def test_the_whole_study_by_plain_forms(open_house: Open, layout: str) -> None:
     house = open_house(layout=layout)
     anna = house.visitor("anna")

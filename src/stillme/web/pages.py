@@ -27,8 +27,8 @@ def environment(package: str) -> Environment:
 
 @lru_cache(maxsize=32)
 def static(package: str, tool: str, name: str) -> str:
-    """The address of a static file of the tool's package, or of what all tools share (`web`). It changes with the file's
-    content, so that no browser shows an old one."""
+    """The address of a static file of the tool's package, or of what all tools share (`web`). It changes with the
+    content, so that no browser shows an old file."""
     folder = resources.files("stillme.web" if tool == "web" else package).joinpath("static")
     content = folder.joinpath(name).read_bytes()
     return f"/static/{tool}/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"

@@ -323,7 +323,8 @@ def test_what_a_full_service_did_not_take_is_sent_when_there_is_room_again(run: 
     assert any("the service is full" in line for line in session.said)
 
 
-def test_stopping_ends_the_wait_and_leaves_what_is_under_way(run: Run) -> None:
+def test_stopping_ends_the_wait_and_leaves_what_is_under_way(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "FIRST_PAUSE", 90)
     with serving(Switches(batch_after_s=3600)) as server:
         session = Session(run, "openai", url(server, "openai"), items("openai"), wait_s=90)
 

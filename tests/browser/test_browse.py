@@ -293,6 +293,7 @@ def test_a_phone_reads_it_and_fingers_hit_it(wall: Path, go: Go) -> None:
     assert not is_wide(page)
 
 
+@pytest.mark.slow
 def test_pictures_are_whole_and_equal_in_size(wall: Path, go: Go) -> None:
     page = go(wall, page="pictures/index.html")
     for image in page.locator("main img").all():
@@ -338,6 +339,7 @@ def repeated(column: dict[str, Any], times: int) -> dict[str, Any]:
     return {**column, "codes": column["codes"] * times}
 
 
+@pytest.mark.slow
 def test_a_large_run_has_few_elements_and_pages(wall: Path, tmp_path: Path, go: Go) -> None:
     """100,800 edits, of which a page holds as much as of 240."""
     folder, times = tmp_path / "large", 420

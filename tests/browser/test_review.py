@@ -238,6 +238,7 @@ def test_without_scripts_forms_do_it(open_context: Open, fresh: Tool) -> None:
     assert [(one.score, one.why) for one in decisions(fresh)] == [(2, "by form")]
 
 
+@pytest.mark.slow
 def test_a_number_of_the_report_is_one_click_from_its_samples(open_context: Open, small: Tool) -> None:
     page = enter(open_context(), small)
     page.get_by_role("link", name="Report").click()

@@ -136,6 +136,7 @@ def test_choosing_by_keyboard_alone(open_context: Open, start: Start) -> None:
     assert page.locator(".figures tbody td:nth-child(3)").all_inner_texts() == ["1", "1", "1"]
 
 
+@pytest.mark.slow
 def test_undo_goes_to_the_cell_concerned(open_context: Open, start: Start) -> None:
     tool = start()
     page = enter(open_context(), tool)
@@ -152,6 +153,7 @@ def test_undo_goes_to_the_cell_concerned(open_context: Open, start: Start) -> No
     expect(page.locator("#status")).to_contain_text("nothing to take back")
 
 
+@pytest.mark.slow
 def test_notes_flags_and_ticks_and_keys_that_are_typed(open_context: Open, start: Start) -> None:
     tool = start()
     page = enter(open_context(), tool)
@@ -205,6 +207,7 @@ def test_filters_carry_through_moving(open_context: Open, start: Start) -> None:
     page.wait_for_url(f"**/cell/{cells[1]}?show=second-look")
 
 
+@pytest.mark.slow
 def test_criteria_hide_and_single_keys_can_be_turned_off(open_context: Open, start: Start) -> None:
     tool = start()
     page = enter(open_context(), tool)

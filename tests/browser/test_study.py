@@ -278,6 +278,7 @@ def test_pages_beside_the_way(open_context: Open, serve: Serve, tmp_path: Path, 
     assert server.do(lambda c: c.scalar(select(func.count()).select_from(participant))) == 2
 
 
+@pytest.mark.slow
 def test_a_small_window_is_told_so_with_and_without_scripts(
     open_context: Open, serve: Serve, tmp_path: Path
 ) -> None:
@@ -326,6 +327,7 @@ def come_back(context: Any, house: House, path: str) -> Any:
     return page
 
 
+@pytest.mark.slow
 def test_people_from_prolific_are_taken_back_unless_they_stay(
     open_context: Open, finished: House, axe: str
 ) -> None:

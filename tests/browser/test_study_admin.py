@@ -131,6 +131,7 @@ def test_pages_fit_a_small_screen(served: Running, entered: Callable[..., Any]) 
         assert not is_wide(page), path
 
 
+@pytest.mark.slow
 def test_the_overview_keeps_itself_up_to_date(served: Running, entered: Callable[..., Any]) -> None:
     context_page = entered()
     context_page.clock.install()

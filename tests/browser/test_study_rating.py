@@ -362,6 +362,7 @@ def test_a_short_cut_in_the_network_is_said_and_mended(each: Desk, open_context:
     exactly_once(each, "noa", given)
 
 
+@pytest.mark.slow
 def test_two_tabs_see_each_other_and_send_once(pair: Desk, open_context: Open) -> None:
     context = open_context()
     page = sit(context, pair, "ola")
@@ -535,6 +536,7 @@ def test_history_leads_back_and_nothing_personal_is_kept(each: Desk, open_contex
     assert "val" not in kept.replace("value", "")
 
 
+@pytest.mark.slow
 def test_any_page_of_the_study_sends_what_waits(each: Desk, open_context: Open) -> None:
     context = open_context()
     page = sit(context, each, "wim")

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from bench.judges.server import Server, serving
 from bench.judges.switches import Switches
 
 from tests.conftest import dump_audit
-from tests.faults.faulty import Death, killed, often, rows, stillme
+from tests.faults.faulty import Death, killed, rows, stillme
 
 KEY = "STILLME_TEST_KEY"
-SEED = 14
+KILLS, SEED = 20, 14
 CONTENT = ("object", "settings", "trial", "edit", "question", "call", "verdict", "score")
 
 
@@ -29,10 +30,8 @@ def describe(folder: Path, server: Server) -> Path:
     return folder / "audit.yaml"
 
 
-@often(1, 20)
-def test_killed_while_batches_travel(
-    tmp_path: Path, times: int, record_property: Callable[[str, object], None]
-) -> None:
+@pytest.mark.slow
+def test_killed_while_batches_travel(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     secret = {KEY: "sk-test-0123456789"}
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     calm.mkdir()
@@ -44,7 +43,7 @@ def test_killed_while_batches_travel(
         count = calm / "count"
         stillme(calm, "run", audit, first=Death(calm / "run", 0, count), surroundings=secret).check()
         every = range(1, int(count.read_text()) + 1)
-        points = sorted(random.Random(SEED).sample(every, times))
+        points = sorted(random.Random(SEED).sample(every, KILLS))
         audit = describe(rough, second)
         deaths = sum(
             killed(rough, rough / "run", moment, "run", audit, surroundings=secret).code != 0 for moment in points

@@ -84,7 +84,8 @@ def study(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     assert "Traceback" not in said.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("jump", [-HOUR, pytest.param(24 * HOUR, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("jump", [-HOUR, 24 * HOUR])
+@pytest.mark.slow
 def test_raters_do_not_notice_that_the_servers_clock_is_set(
     tmp_path: Path, study: tuple[int, Path], jump: float
 ) -> None:

@@ -100,6 +100,7 @@ def test_damage_is_named_and_the_run_goes_back_to_its_copy(
     assert "is whole, so nothing was changed" in stillme(folder, "restore", run).check(2).said
 
 
+@pytest.mark.slow
 def test_only_what_came_after_the_copy_is_made_again(tmp_path: Path) -> None:
     audit, run = tmp_path / "audit.yaml", tmp_path / "run"
     dump_audit(audit, experiments={"diagnose": {"prompts": ["O-01", "V-02"]}})

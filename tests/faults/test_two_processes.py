@@ -46,6 +46,7 @@ def test_a_second_run_says_who_holds_the_first(audited: Path, tmp_path: Path) ->
     assert rows(run) == whole
 
 
+@pytest.mark.slow
 def test_a_killed_run_holds_nothing(tmp_path: Path, audited: Path) -> None:
     dump_audit(tmp_path / "audit.yaml")
     first = preloaded.start(["run", str(tmp_path / "audit.yaml")], tmp_path / "first")

@@ -272,6 +272,7 @@ def test_a_truncated_bundle_is_a_sentence(
 # Making one
 
 
+@pytest.mark.slow
 def test_no_secret_is_in_a_bundle(
     write_audit: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -228,6 +228,7 @@ def test_without_a_treatment_no_arm_differs(untreated: Experiment) -> None:
     assert untreated.claims and all(mitigation.NOT_SHOWN in line for line in untreated.claims)
 
 
+@pytest.mark.slow
 def test_cases_chosen_by_their_outcome_improve_without_any_effect(
     drifted: Experiment, record_property: Note
 ) -> None:

@@ -29,6 +29,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same_bytes(figures: list[Drawn], tmp_path: Path) -> None:
     for figure in figures:
         files.write(figure, tmp_path / "here")

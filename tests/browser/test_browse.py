@@ -138,6 +138,7 @@ def test_every_query_selects_what_the_review_tool_selects(wall: Path, desk: Desk
             )
 
 
+@pytest.mark.slow
 def test_every_experiment_is_selected_alike(runs: dict[str, Path], go: Go) -> None:
     run = runs["heads"]
     page = go(run / "report")
@@ -195,6 +196,7 @@ def test_filters_change_what_is_shown_and_the_address(wall: Path, desk: Desk, go
     shows(page, "240 edits")
 
 
+@pytest.mark.slow
 def test_what_is_unknown_is_said(wall: Path, go: Go) -> None:
     page = go(wall, "text=scarf")
     assert "only in the review tool" in page.inner_text("#unknown")
@@ -279,6 +281,7 @@ def test_nothing_is_out_of_reach(wall: Path, go: Go, axe: str, scheme: str) -> N
     assert violations(page, axe, [scheme]) == []
 
 
+@pytest.mark.slow
 def test_a_phone_reads_it_and_fingers_hit_it(wall: Path, go: Go) -> None:
     page = go(wall, viewport={"width": 360, "height": 740}, has_touch=True)
     assert not page.locator("#facets").is_visible()  # edits come first

@@ -93,6 +93,7 @@ def test_the_summary_fits_one_screen(go: Go, report: Path, loudest: Path) -> Non
 
 
 @pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_no_page_is_wider_than_its_screen(go: Go, report: Path, analysed: Path, width: int) -> None:
     for path in (report, analysed):
         assert not is_wide(go(path, {"width": width, "height": 844}, unfold="details"))
@@ -209,6 +210,7 @@ def test_the_contents_open_by_keyboard_and_close_after_a_choice(go: Go, analysed
     page.evaluate(cut_short)  # is no error
 
 
+@pytest.mark.slow
 def test_on_paper_all_is_light_and_fits(go: Go, analysed: Path) -> None:
     page = go(analysed, PAPER, color_scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")

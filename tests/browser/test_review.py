@@ -249,6 +249,7 @@ def test_a_number_of_the_report_is_one_click_from_its_samples(open_context: Open
     assert total(page) == hits > 0 and "outcome=" in page.url and len(shown(page)) == min(24, hits)
 
 
+@pytest.mark.slow
 def test_single_keys_can_be_turned_off_and_zoom(open_context: Open, small: Tool) -> None:
     page = enter(open_context(), small)
     page.locator(".card").first.press("Enter")
@@ -270,6 +271,7 @@ def test_single_keys_can_be_turned_off_and_zoom(open_context: Open, small: Tool)
     page.wait_for_url(lambda url: url != here)
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_on_edits_and_on_one(open_context: Open, small: Tool, axe: str) -> None:
     page = enter(open_context(), small)
     assert violations(page, axe, ["light"]) == []
@@ -313,6 +315,7 @@ def test_axe_finds_nothing_on_any_page_in_light_and_dark(open_context: Open, fre
 
 
 @pytest.mark.parametrize("width", [1280, *(pytest.param(other, marks=pytest.mark.slow) for other in (1920, 390))])
+@pytest.mark.slow
 def test_faces_are_equal_whole_and_undistorted_and_targets_large(
     open_context: Open, small: Tool, width: int
 ) -> None:

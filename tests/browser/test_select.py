@@ -349,6 +349,7 @@ def test_without_scripts_forms_do_it(open_context: Open, start: Start) -> None:
     assert stored(tool).ticks == {}
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_on_cells_and_on_one(open_context: Open, shown: Tool, axe: str) -> None:
     page = enter(open_context(), shown)
     assert violations(page, axe, ["light"]) == []
@@ -396,6 +397,7 @@ def test_axe_finds_nothing_on_any_page_in_light_and_dark(open_context: Open, sta
 
 
 @pytest.mark.parametrize("width", [1280, *(pytest.param(other, marks=pytest.mark.slow) for other in (1920, 390))])
+@pytest.mark.slow
 def test_faces_are_equal_whole_and_undistorted_and_targets_large(
     open_context: Open, shown: Tool, width: int
 ) -> None:
@@ -455,6 +457,7 @@ def test_588_thumbnails_come_decoded_and_move_nothing(open_context: Open, whole:
     assert len(list((whole.plan.folder / "thumbnails").glob("*.192.webp"))) == 588
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_that_everything_is_saved(start: Start) -> None:
     tool = start()
     assert "is saved" in tool.end(signal.SIGINT)

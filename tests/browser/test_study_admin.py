@@ -124,6 +124,7 @@ def test_every_page_is_for_everybody(
         look(name)
 
 
+@pytest.mark.slow
 def test_pages_fit_a_small_screen(served: Running, entered: Callable[..., Any]) -> None:
     page = entered(viewport={"width": 390, "height": 800})
     for path in ("/admin", "/admin/log"):

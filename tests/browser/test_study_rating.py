@@ -211,6 +211,7 @@ def test_a_key_that_is_held_answers_once(each: Desk, open_context: Open) -> None
     expect(page.locator("fieldset.card input:checked")).to_have_count(2)
 
 
+@pytest.mark.slow
 def test_pictures_zoom_together_and_guidelines_are_one_key_away(each: Desk, open_context: Open, axe: str) -> None:
     page = sit(open_context(viewport=SCREEN), each, "lee")
     held = page.evaluate("document.activeElement.name + document.activeElement.value")
@@ -321,6 +322,7 @@ def test_two_minutes_offline_then_closed_then_restarted(start: Start, tmp_path: 
     context.close()
 
 
+@pytest.mark.slow
 def test_a_tab_that_closes_in_the_moment_of_an_answer_loses_nothing(pair: Desk, open_context: Open) -> None:
     """Answers are noted down in the very step in which they are given, not when the browser finds the time."""
     context = open_context()
@@ -427,6 +429,7 @@ def test_a_refused_answer_is_loud_until_it_is_given_again(pair: Desk, open_conte
     assert sorted(pair.answers("pia").values()) == ["2", "3"]
 
 
+@pytest.mark.slow
 def test_a_session_that_ended_is_loud_and_entering_again_sends(each: Desk, open_context: Open) -> None:
     context = open_context()
     page = sit(context, each, "ria")
@@ -519,6 +522,7 @@ def test_finishing_waits_for_the_last_answer(pair: Desk, open_context: Open) -> 
     exactly_once(pair, "fay", given)
 
 
+@pytest.mark.slow
 def test_history_leads_back_and_nothing_personal_is_kept(each: Desk, open_context: Open) -> None:
     context = open_context()
     page = sit(context, each, "val")

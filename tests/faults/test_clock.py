@@ -52,6 +52,7 @@ class Jumps:
                 module.datetime = Shifted  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_run_whose_clock_jumps_ends_like_any_other(
     audited: Path, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

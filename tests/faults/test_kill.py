@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stillme.ledger.run import LEDGER
 from tests import preloaded
-from tests.conftest import dump_audit
+from tests.conftest import audit_data, dump_audit
 from tests.faults import faulty
 from tests.faults.faulty import often
 
@@ -94,12 +94,13 @@ def test_killed_often_and_still_the_same(
 ) -> None:
     """Three kills: one while it edits, one while it measures, one while it judges."""
     calm, rough = tmp_path / "calm", tmp_path / "rough"
+    grid = GRID if times > 3 else {**GRID, "sources": audit_data()["sources"]}
     for folder in (calm, rough):
         folder.mkdir()
-        dump_audit(folder / "audit.yaml", **GRID)
+        dump_audit(folder / "audit.yaml", **grid)
     finish(calm)
     total = rows_done(calm)
-    assert total > 150
+    assert total > 90
     chance = random.Random(20)
     early = times // 5
     points = [(part + chance.random()) * total / (times - early) for part in range(times - early)]
@@ -115,6 +116,6 @@ def test_killed_often_and_still_the_same(
     with closing(sqlite3.connect(rough / "run" / LEDGER)) as connection:
         recorded = connection.execute("SELECT count(*) FROM attempt").fetchone()[0]
         measured = connection.execute("SELECT count(*) FROM measurement").fetchone()[0]
-    assert measured > 50
+    assert measured > 20
     assert recorded == total - measured, "every attempt that was recorded ended in a row"
     record_property("edit, measure, judge killed", f"{times} times (seed 20): {total} rows, 0 lost, 0 invented")

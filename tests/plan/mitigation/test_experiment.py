@@ -244,6 +244,7 @@ def test_cases_chosen_by_their_outcome_improve_without_any_effect(
         assert drifted.effect(arm, "baseline", "race_drift")["high"] < 0, arm
 
 
+@pytest.mark.slow
 def test_the_report_warns_and_claims_nothing_from_it(drifted: Experiment) -> None:
     assert "Cases were chosen by their outcome" in drifted.page
     assert "An “improvement” over that edit is expected without any effect" in drifted.page

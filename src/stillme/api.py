@@ -27,9 +27,8 @@ from stillme.core.yaml import unknown
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan import config
-from stillme.plan import design as designs
 from stillme.plan.config import Config
-from stillme.plan.design import Design
+from stillme.plan.design import Design, load_design
 from stillme.protocol import Protocol as Rules
 from stillme.report import publish
 from stillme.steps import forecast as outlook
@@ -253,7 +252,7 @@ class LoadedRun:
     @cached_property
     def _design(self) -> Design:
         with Run.look(self.path) as seen:
-            return designs.recall(seen)
+            return load_design(seen)
 
     @cached_property
     def _tidy(self) -> Tidy:

@@ -14,8 +14,8 @@ import pytest
 
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
-from stillme.engine.local import Stop
 from stillme.engine.ray import LARGE, Actors, Cluster, Share, UntakenError
+from stillme.engine.threads import Stop
 
 
 class Odd:

@@ -6,13 +6,13 @@ Knows no provider, and neither edits nor scores.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from stillme.core.errors import FaultsError, SurroundingsError
 from stillme.core.yaml import Document, Model, read_text
-from stillme.engine.backends import Lane, Made, Prepared, Price
+from stillme.engine.backends import ExecutionMode, Price
 from stillme.engine.http import PACKAGES, Limits, RemoteError, is_loopback
 
 UNDECIDED = (401, 403, 404)  # the key or the address is wrong: every call would end like this one
@@ -27,21 +27,16 @@ def table(path: Path, model: type[Model]) -> Model:
     return read
 
 
-def prepared(
-    effective: Mapping[str, Any], settings: Limits, price: Price | None, make: Callable[[], Made], **more: Any
-) -> Prepared[Made]:
-    """What every backend behind a network says of itself; `more` is said by the one at hand."""
-    return Prepared(
-        effective,
-        settings.model_dump(mode="json"),
-        make=make,
-        price_usd=price.expected if price else 0.0,
-        price=price,
-        lane=Lane.REMOTE,
-        concurrency=settings.concurrency,
-        requires=PACKAGES,
-        **more,
-    )
+def remote_fields(settings: Limits, price: Price | None) -> dict[str, Any]:
+    """The fields that every editor and judge behind a network fills in the same way."""
+    return {
+        "inputs": settings.model_dump(mode="json"),
+        "price_usd": price.expected if price else 0.0,
+        "price": price,
+        "mode": ExecutionMode.REMOTE,
+        "concurrency": settings.concurrency,
+        "requires": PACKAGES,
+    }
 
 
 def relevant(settings: Limits, *others: str) -> dict[str, object]:

@@ -28,20 +28,20 @@ from stillme import __version__
 from stillme.core.errors import disk
 from stillme.core.records import Status
 from stillme.core.yaml import Frozen
-from stillme.engine.pacing import Gate, Pace
+from stillme.engine.rate_limit import Gate, Pace
 
 if TYPE_CHECKING:
     import aiohttp
 
 PACKAGES = ("aiohttp", "orjson")  # loaded when the first call is made
 JSON = "application/json"
-LONGEST_BACKOFF = 60.0  # seconds
-LONGEST_MESSAGE = 500  # characters
-SHORTEST_KEY = 8  # characters: anything shorter is a word that answers hold anyway
-LONGEST_KEPT = 1 << 16  # characters of an error's body
-LARGE = 1 << 20  # bytes above which a body is sent in pieces
+MAX_BACKOFF_S = 60.0  # of our own; a service may ask for a longer pause
+MAX_MESSAGE_CHARS = 500  # of an error, in a sentence and in the ledger
+MIN_KEY_CHARS = 8  # a shorter key is not hidden: it would be a word that answers contain anyway
+MAX_ERROR_BODY_CHARS = 1 << 16  # kept of an error's body
+BLOCK_BYTES = 1 << 20  # larger bodies are sent in pieces, and files are read and written in blocks of this size
 _REQUEST_IDS = ("x-request-id", "x-goog-request-id", "request-id", "apim-request-id")
-_TURNED_AWAY = 429
+_TOO_MANY_REQUESTS = 429
 
 
 def _checked_url(url: str) -> str:
@@ -190,7 +190,7 @@ class Client:
         self._secrets = dict(secrets or {})
         self._hosts = hosts
         self._hopeless = hopeless
-        self._resting = 0.0  # no call starts before
+        self._rest_until = 0.0  # no call starts before
         self._random = random.Random()  # noqa: S311 (a draw, not a secret)
         self._boundary = uuid.uuid4().hex  # in no picture, and in no sentence of anybody who does not know it
         self._session: aiohttp.ClientSession | None = None
@@ -204,19 +204,40 @@ class Client:
 
     async def call(self, call: Call) -> Answer:
         """The answer to a call; whatever is no success is raised, after as many attempts as make sense."""
-        tries: list[Try] = []
-        ends: float | None = None
-        sent = _Sent(self._address(call), *_content(call, self._boundary))
+        attempts: list[Try] = []
+        deadline: float | None = None
+        request = _Sent(self._address(call), *_content(call, self._boundary))
         while True:
-            result, started, at = await self._admitted(call, sent, ends)
-            ends = ends or started + self.limits.deadline_s
-            code, number = result.status_code, result.request_id
+            cuts = await self.gate.enter()
+            status: int | None = None
+            try:
+                await self._turn(call)
+                started, at = time.monotonic(), time.time()  # the clock starts when the call has its turn
+                deadline = deadline or started + self.limits.deadline_s
+                left = max(0.001, deadline - started)
+                result = await self._attempt(call, request, min(call.timeout_s or self.limits.timeout_s, left))
+                status = result.status_code
+                if isinstance(result, RemoteError):
+                    result.seconds = time.monotonic() - started
+                    status = self._learned(result, started)
+            finally:
+                self.gate.leave(cuts, status)
+            error = result if isinstance(result, RemoteError) else None
+            attempts.append(
+                Try(
+                    kind=error.kind if error else Status.OK,
+                    status_code=result.status_code,
+                    seconds=result.seconds,
+                    at=at,
+                    message=error.message if error else "",
+                    request_id=result.request_id,
+                    body=result.body,
+                )
+            )
             if isinstance(result, Answer):
-                tries.append(Try(Status.OK, code, result.seconds, at, "", number, result.body))
-                return replace(result, attempts=tuple(tries))
-            tries.append(Try(result.kind, code, result.seconds, at, result.message, number, result.body))
-            result.attempts = tuple(tries)
-            if not self._again(call, result) or time.monotonic() + self._pause(result) > ends:
+                return replace(result, attempts=tuple(attempts))
+            result.attempts = tuple(attempts)
+            if not self._again(call, result) or time.monotonic() + self._pause(result) > deadline:
                 raise result
             await asyncio.sleep(self._jittered(self._pause(result)))
 
@@ -240,47 +261,28 @@ class Client:
             raise RemoteError(Status.NETWORK, self._hidden(said), retryable=True) from None
 
     def _again(self, call: Call, error: RemoteError) -> bool:
-        may = error.status_code == _TURNED_AWAY if call.once else error.retryable
+        may = error.status_code == _TOO_MANY_REQUESTS if call.once else error.retryable
         return may and len(error.attempts) < self.limits.attempts and not self._hopeless(error)
 
     def _pause(self, error: RemoteError) -> float:
         """Twice as long after every attempt, and at least as long as the other side asks for."""
         grown = self.limits.backoff_s * 2.0 ** (len(error.attempts) - 1)
-        return max(min(LONGEST_BACKOFF, grown), error.after or 0.0)
+        return max(min(MAX_BACKOFF_S, grown), error.after or 0.0)
 
     def _jittered(self, seconds: float) -> float:
         """Callers that failed together do not come back together, and none before it may."""
         return seconds * (1 + 0.25 * self._random.random())
 
-    async def _admitted(
-        self, call: Call, sent: _Sent, ends: float | None
-    ) -> tuple[Answer | RemoteError, float, float]:
-        """One attempt, when its turn has come, and when that was, by both clocks."""
-        cuts = await self.gate.enter()
-        outcome: int | None = None
-        try:
-            await self._turn(call)
-            started, at = time.monotonic(), time.time()
-            left = self.limits.deadline_s if ends is None else max(0.001, ends - started)
-            result = await self._attempt(call, sent, min(call.timeout_s or self.limits.timeout_s, left))
-            outcome = result.status_code
-            if isinstance(result, RemoteError):
-                result.seconds = time.monotonic() - started
-                outcome = self._learned(result, started)
-        finally:
-            self.gate.leave(cuts, outcome)
-        return result, started, at
-
     async def _turn(self, call: Call) -> None:
         """Rested first, and only then in line: callers that were asked to wait do not come back together."""
         while True:
-            while (left := self._resting - time.monotonic()) > 0:
+            while (left := self._rest_until - time.monotonic()) > 0:
                 await asyncio.sleep(self._jittered(left))
             away = self.pace.reserve(call.tokens) if call.paced else 0.0
             if not away:
                 return
             await asyncio.sleep(away)
-            if self._resting <= time.monotonic():
+            if self._rest_until <= time.monotonic():
                 return
 
     def _learned(self, error: RemoteError, started: float) -> int | None:
@@ -289,8 +291,8 @@ class Client:
         A service that asks one caller to wait is left alone by all, unless it asks for too long.
         """
         if error.after is not None and error.after <= self.limits.deadline_s:
-            self._resting = max(self._resting, time.monotonic() + error.after)
-        if error.status_code != _TURNED_AWAY:
+            self._rest_until = max(self._rest_until, time.monotonic() + error.after)
+        if error.status_code != _TOO_MANY_REQUESTS:
             return error.status_code
         is_much = not self._hopeless(error) and self.pace.turned_away(started, error.after is not None)
         return error.status_code if is_much or error.after is None else None
@@ -401,7 +403,7 @@ class Client:
 
     def _came(self, body: bytes) -> dict[str, Any]:
         text = self._text(body)
-        return {"said": text, "body": text[:LONGEST_KEPT].encode()}
+        return {"said": text, "body": text[:MAX_ERROR_BODY_CHARS].encode()}
 
     def _failed(self, response: aiohttp.ClientResponse, body: bytes) -> RemoteError:
         code, text = response.status, self._text(body)
@@ -415,7 +417,7 @@ class Client:
         if 300 <= code < 400:
             message = "it answers with a redirect, which is not followed"
         error = RemoteError(kind, self._hidden(message), code, retryable, self._number(response), said)
-        error.body = text[:LONGEST_KEPT].encode()
+        error.body = text[:MAX_ERROR_BODY_CHARS].encode()
         if retryable:
             asked = (asked_to_wait(response.headers), self._waits(error))
             error.after = max((seconds for seconds in asked if seconds is not None), default=None)
@@ -435,9 +437,9 @@ class Client:
 
     def _keys(self) -> Iterator[str]:
         found = (value.rpartition(" ")[2] for value in self._secrets.values())
-        return (key for key in found if len(key) >= SHORTEST_KEY)
+        return (key for key in found if len(key) >= MIN_KEY_CHARS)
 
-    def _hidden(self, text: str, most: int = LONGEST_MESSAGE) -> str:
+    def _hidden(self, text: str, most: int = MAX_MESSAGE_CHARS) -> str:
         """Without secrets, whoever repeats them."""
         for key in self._keys():
             text = text.replace(key, "…")
@@ -530,7 +532,7 @@ def _quoted(name: str) -> str:
 
 def _sendable(content: bytes | Path | Sequence[bytes | Path] | None) -> Any:
     if isinstance(content, bytes):
-        return io.BytesIO(content) if len(content) > LARGE else content
+        return io.BytesIO(content) if len(content) > BLOCK_BYTES else content
     if isinstance(content, Path):
         return content.open("rb")  # closed by whoever sends it
     return None if content is None else _pieces(content)
@@ -550,7 +552,7 @@ async def _pieces(content: Sequence[bytes | Path]) -> AsyncIterator[bytes]:
             yield piece
             continue
         with piece.open("rb") as file:
-            while block := file.read(LARGE):
+            while block := file.read(BLOCK_BYTES):
                 yield block
 
 
@@ -560,7 +562,7 @@ async def _written(response: aiohttp.ClientResponse, path: Path) -> None:
     with ExitStack() as stack:
         with disk(path):
             file = stack.enter_context(aside.open("wb", buffering=0))
-        async for block in response.content.iter_chunked(LARGE):
+        async for block in response.content.iter_chunked(BLOCK_BYTES):
             with disk(path):
                 _put(file, block)
         with disk(path):

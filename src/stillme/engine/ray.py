@@ -22,8 +22,8 @@ from pydantic import AfterValidator, Field
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import Frozen
-from stillme.engine.local import Stop
 from stillme.engine.processes import EndedError, Made, Makes
+from stillme.engine.threads import Stop
 
 DEATHS = 3  # actors that one edit may cost; an edit that always kills its actor must not go round for ever
 LARGE = 1_000_000  # bytes; larger pictures travel through Ray's object store instead of inside the call

@@ -1,213 +1,33 @@
-"""audit.yaml -> Audit: what to audit, with which editors and judges. Every fault is named, all at once.
-
-Secrets never stand in the file: `key_env` names an environment variable.
-"""
+"""An audit with its protocol and every backend prepared. Whatever does not fit is named, all at once."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from stillme import editors, judges, measures, sources
-from stillme.core.errors import Fault, FaultsError, InputError
+from stillme.core.errors import Fault, FaultsError, InputError, StillmeError
 from stillme.core.records import CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Role
-from stillme.core.yaml import Document, Frozen, Path_, faults_of, read_text, unknown
+from stillme.core.yaml import Document, Path_, faults_of, read_text, unknown
 from stillme.engine import backends
-from stillme.engine.ray import Share
+from stillme.engine.backends import (
+    BackendContext,
+    PreparedEditor,
+    PreparedJudge,
+    PreparedMeasure,
+    PreparedSource,
+)
 from stillme.judges.calibration import MAKER
 from stillme.judges.calibration import maker as making
-from stillme.ledger.objects import Store
+from stillme.plan.audit import BASELINE, Audit, Diagnose, Engine, JudgeRow, Mitigate, Row, Stereotype
 from stillme.protocol import Protocol, chosen
-from stillme.protocol.schema import Control, Name, Selection, Word
-
-BASELINE = "baseline"  # the arm in which a prompt stands alone
-LARGEST_SEED = 2**53  # with all that arms add to it, the ledger can hold it
-
-
-class Row(Frozen):
-    """One backend in use: which kind, under which name, with which settings."""
-
-    id: Name
-    kind: str
-    label: str = ""
-    key_env: str | None = None
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return self.label or self.id
-
-
-class SourceRow(Row):
-    pass
-
-
-class EditorRow(Row):
-    """seed: of the first edit of a portrait and prompt; without one, the editor's published seed, else 0."""
-
-    seed: int | None = Field(default=None, ge=-LARGEST_SEED, le=LARGEST_SEED)
-
-
-class JudgeRow(Row):
-    """Without a role a judge is primary, and an instrument stands beside the judges."""
-
-    role: Role = Role.PRIMARY
-
-    @model_validator(mode="before")
-    @classmethod
-    def _an_instrument_stands_apart(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("kind") == judges.INSTRUMENT and data.get("role") is None:
-            return {**data, "role": Role.INSTRUMENT}
-        return data
-
-
-class Diagnose(Frozen):
-    """Experiment 1: every portrait × prompt × editor."""
-
-    prompts: Literal["all"] | tuple[Name, ...] = "all"
-    arms: tuple[Word, ...] = (BASELINE,)
-    seeds: int = Field(default=1, ge=1, le=100)
-
-
-class Controls(Frozen):
-    """Negative controls: edits that ask for nothing, one of each kind a portrait and maker."""
-
-    kinds: Literal["all"] | tuple[Word, ...] = "all"
-
-
-class Extractor(Row):
-    """Who reads features off the portraits: any kind of judge that is asked."""
-
-    id: Name = "extractor"
-
-
-class Mitigate(Frozen):
-    """Experiment 2: does a feature prompt keep the person?
-
-    sample: how many portraits × prompts × editors. select: how they are chosen; without it, as the preset says.
-    seed: of the draw. extractor: who reads the features off the portraits; without it, the primary judge.
-    """
-
-    sample: int = Field(default=500, ge=1)
-    select: Selection | None = None
-    arms: tuple[Word, ...] = ("baseline", "feature", "placebo", "reseed")
-    prompts: Literal["all"] | tuple[Name, ...] = "all"
-    seed: int = Field(default=0, ge=0)
-    extractor: Extractor | None = None
-
-
-class Stereotype(Frozen):
-    """Experiment 3: which gender does an editor give to an occupation?
-
-    mode: `separate` gives an editor one portrait, `joint` one of each gender. counterbalanced: asks every prompt
-    in every order and with every pronoun as well; without it, as the preset says. seed: of the draw of portraits.
-    """
-
-    mode: Literal["separate", "joint"] = "separate"
-    prompts: Literal["all"] | tuple[Name, ...] = "all"
-    counterbalanced: bool | None = None
-    seed: int = Field(default=0, ge=0)
-
-
-class Experiments(Frozen):
-    """A mapping, or the names alone: [diagnose, mitigate, stereotype]."""
-
-    diagnose: Diagnose | None = None
-    controls: Controls | None = None
-    mitigate: Mitigate | None = None
-    stereotype: Stereotype | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _names_alone(cls, data: Any) -> Any:
-        return {str(name): {} for name in data} if isinstance(data, list | tuple) else data
-
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """The experiments that the audit asks for, by name, in their order."""
-        return tuple(name for name, one in self if one is not None)
-
-
-class Calibrating(Frozen):
-    """How judges are calibrated (`stillme calibrate`). portraits: of each group of the reference dimension.
-
-    seed: of the draw. repeats: whether every pair is looked at twice. disclosure: whether it is also looked at
-    with the source person's groups told, or not told, whichever the audit does not do.
-    """
-
-    portraits: int = Field(default=6, ge=1, le=1000)
-    seed: int = Field(default=0, ge=0)
-    repeats: bool = True
-    disclosure: bool = True
-
-
-class Measuring(Frozen):
-    """Which share of the edits is measured, of every group and prompt alike. Controls always are."""
-
-    share: float = Field(default=1.0, gt=0, le=1)
-
-
-class Judging(Frozen):
-    """repeats: which share of the edits judges behind a network look at a second time, to be held against the
-    first look; the second one is in no score. disclose: what judges are told of the source person; without it,
-    what the preset says."""
-
-    repeats: float = Field(default=0.05, ge=0, le=1)
-    disclose: tuple[Word, ...] | None = None
-
-
-class Engine(Frozen):
-    """Where the work runs. workers: 0 means one a core. Everything else is for Ray alone."""
-
-    kind: Literal["local", "ray"] = "local"
-    workers: int = Field(default=0, ge=0, le=256)
-    address: str | None = None  # of a cluster: auto, host:port, ray://host:port; None: this machine's own
-    actors: Share = Share()
-    editors: dict[Name, Share] = Field(default_factory=dict)  # models whose actors take another share
-    patience_s: float = Field(default=600, gt=0)  # how long an actor may look for a place while none has one
-
-    @property
-    def threads(self) -> int:
-        return self.workers or os.cpu_count() or 1
-
-    def share(self, editor: str) -> Share:
-        return self.editors.get(editor, self.actors)
-
-
-class Budgets(Frozen):
-    """Where to stop taking new work; what is done is kept, and running again with more goes on."""
-
-    cost_usd: float | None = Field(default=None, ge=0)
-    edits: int | None = Field(default=None, ge=0)
-
-
-class Audit(Frozen):
-    """The whole of audit.yaml."""
-
-    stillme: Literal[1]
-    name: Name
-    run: str
-    objects: Store | None = None  # where the images are kept, if not in the run's own folder
-    protocol: str = "builtin"
-    preset: Word = "default"
-    sources: tuple[SourceRow, ...] = Field(min_length=1)
-    experiments: Experiments
-    editors: tuple[EditorRow, ...] = Field(min_length=1)
-    judges: tuple[JudgeRow, ...] = ()
-    measures: tuple[Row, ...] = ()
-    measuring: Measuring = Measuring()
-    judging: Judging = Judging()
-    calibrating: Calibrating = Calibrating()
-    engine: Engine = Engine()
-    budgets: Budgets = Budgets()
+from stillme.protocol.schema import Control, Selection
 
 
 @dataclass(frozen=True)
@@ -217,14 +37,14 @@ class Config:
     audit: Audit
     protocol: Protocol
     folder: Path
-    sources: Mapping[str, backends.Prepared[Any]]
-    editors: Mapping[str, backends.Prepared[Any]]
-    judges: Mapping[str, backends.Prepared[Any]]
-    measures: Mapping[str, backends.Prepared[Any]]
-    controls: Mapping[str, backends.Prepared[Any]]  # the editors of the controls that stillme itself makes
-    extractor: backends.Prepared[Any] | None = None  # reads features off portraits; None where no arm needs them
+    sources: Mapping[str, PreparedSource[Any]]
+    editors: Mapping[str, PreparedEditor[Any]]
+    judges: Mapping[str, PreparedJudge[Any]]
+    measures: Mapping[str, PreparedMeasure[Any]]
+    controls: Mapping[str, PreparedEditor[Any]]  # the editors of the controls that stillme itself makes
+    extractor: PreparedJudge[Any] | None = None  # reads features off portraits; None where no arm needs them
     extractor_row: Row | None = None
-    makers: Mapping[str, backends.Prepared[Any]] = field(default_factory=dict)  # of calibration pairs
+    makers: Mapping[str, PreparedEditor[Any]] = field(default_factory=dict)  # of calibration pairs
 
     @property
     def run(self) -> Path:
@@ -253,7 +73,7 @@ class Config:
             self.audit.judges, key=lambda row: (row.kind == judges.INSTRUMENT, row.role is not Role.PRIMARY)
         )
 
-    def editor(self, name: str) -> backends.Prepared[Any]:
+    def editor(self, name: str) -> PreparedEditor[Any]:
         """The editor of a trial: one of the audit's, or the one that makes a control or a calibration pair."""
         return {**self.makers, **self.controls, **self.editors}[name]
 
@@ -264,6 +84,11 @@ _BACKENDS = {
     "judges": judges.BACKENDS,
     "measures": measures.BACKENDS,
 }
+
+
+def kinds_of(part: str) -> list[str]:
+    """The kinds of backends that a part of an audit may name, those of plug-ins among them."""
+    return backends.known_kinds(part, _BACKENDS[part])
 
 
 def load(path: Path, engine: Mapping[str, Any] | None = None) -> Config:
@@ -299,19 +124,19 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
     """Finds the protocol and prepares every backend, or says everything that does not fit."""
     protocol = protocol or chosen(audit.protocol, folder, document)
     faults = [document.fault(where, said) for where, said in _checks(audit, protocol)]
-    place = backends.Place(folder, protocol)
+    context = BackendContext(folder, protocol)
     prepared: dict[str, dict[str, Any]] = {part: {} for part in _BACKENDS}
     for part, index, row in _rows(audit):
-        if row.kind in _BACKENDS[part]:
-            outcome = _prepare(part, index, row, place, document)
+        if row.kind in kinds_of(part):
+            outcome = _prepare(part, index, row, context, document)
             prepared[part][row.id] = outcome
             faults += outcome if isinstance(outcome, list) else []
     faults += [document.fault(where, said) for where, said in _check_pictures(audit, prepared["editors"])]
     if faults:
         raise FaultsError(faults)
     audit = _seeded(audit, prepared["editors"])
-    reader, extractor = _extractor(audit, prepared["judges"], place, document)
-    controls = _control_editors(audit, place)
+    reader, extractor = _extractor(audit, prepared["judges"], context, document)
+    controls = _control_editors(audit, context)
     return Config(
         audit,
         protocol,
@@ -320,30 +145,30 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
         controls=controls,
         extractor=extractor,
         extractor_row=reader,
-        makers=_makers(place),
+        makers=_makers(context),
     )
 
 
 def _extractor(
-    audit: Audit, judges_: Mapping[str, backends.Prepared[Any]], place: backends.Place, document: Document
-) -> tuple[Row | None, backends.Prepared[Any] | None]:
+    audit: Audit, judges_: Mapping[str, PreparedJudge[Any]], context: BackendContext, document: Document
+) -> tuple[Row | None, PreparedJudge[Any] | None]:
     """Who reads features off portraits: the one that the audit names, else its primary judge, as in S0."""
     wanted = audit.experiments.mitigate
-    leads = {arm.id for arm in place.protocol.manifest.arms if arm.lead}
+    leads = {arm.id for arm in context.protocol.manifest.arms if arm.lead}
     if wanted is None or not leads & set(wanted.arms):
         return None, None
     if wanted.extractor is None:
         row = next(row for row in audit.judges if row.role is Role.PRIMARY)
         return row, judges_[row.id]
     made = _prepare(
-        "judges", -1, wanted.extractor, place, document, ("experiments", MITIGATE, "extractor", "settings")
+        "judges", -1, wanted.extractor, context, document, ("experiments", MITIGATE, "extractor", "settings")
     )
     if isinstance(made, list):
         raise FaultsError(made)
     return wanted.extractor, made
 
 
-def _seeded(audit: Audit, prepared: Mapping[str, backends.Prepared[Any]]) -> Audit:
+def _seeded(audit: Audit, prepared: Mapping[str, PreparedEditor[Any]]) -> Audit:
     """Every editor with its seed spelled out."""
     rows = [
         row if row.seed is not None else row.model_copy(update={"seed": prepared[row.id].seed})
@@ -431,52 +256,57 @@ def _rows(audit: Audit) -> Iterator[tuple[str, int, Row]]:
 
 
 def _prepare(
-    part: str, index: int, row: Row, place: backends.Place, document: Document, at: Path_ | None = None
-) -> backends.Prepared[Any] | list[Fault]:
-    module = backends.load(_BACKENDS[part], row.kind)
-    model: type[BaseModel] = module.Settings
-    place = replace(place, key_env=row.key_env)
+    part: str, index: int, row: Row, context: BackendContext, document: Document, at: Path_ | None = None
+) -> Any | list[Fault]:
+    table = _BACKENDS[part]
+    module = backends.load(table, row.kind, part)
+    context = replace(context, key_env=row.key_env)
     at = at or (part, index, "settings")
     try:
-        settings = model.model_validate(row.settings)
-        prepared: backends.Prepared[Any] = module.prepare(settings, place)
+        settings = module.Settings.model_validate(row.settings)
+        prepared = module.prepare(settings, context)
     except ValidationError as error:
-        return faults_of(error, document, model, at)
+        return faults_of(error, document, module.Settings, at)
     except FaultsError as error:
         return list(error.faults)
     except ValueError as error:
         return [document.fault(at, str(error))]
     except OSError as error:  # e.g. a name longer than any file's
         return [document.fault(at, f"names a file that cannot be read: {error.strerror}")]
-    return _with_recipe(prepared, module, place)
+    except StillmeError:
+        raise
+    except Exception as error:
+        if row.kind in table:
+            raise
+        raise backends.broken_plugin(part, row.kind, error) from error
+    backends.check_prepared(prepared, part, row.kind, table)
+    return _with_factory(prepared, backends.find(table, row.kind, part), module, context)
 
 
-def _control_editors(audit: Audit, place: backends.Place) -> dict[str, backends.Prepared[Any]]:
+def _control_editors(audit: Audit, context: BackendContext) -> dict[str, PreparedEditor[Any]]:
     """Control -> the editor that makes it, for those that stillme itself makes."""
-    made: dict[str, backends.Prepared[Any]] = {}
-    for control in wanted_controls(audit, place.protocol):
+    made: dict[str, PreparedEditor[Any]] = {}
+    for control in wanted_controls(audit, context.protocol):
         if control.by == "stillme":
             module = backends.load(editors.CONTROLS, control.by)
             settings = module.Settings(quality=control.quality, scale=control.scale or 1.0)
-            made[control.id] = _with_recipe(module.prepare(settings, place), module, place)
+            made[control.id] = _with_factory(module.prepare(settings, context), module.__name__, module, context)
     return made
 
 
-def _makers(place: backends.Place) -> dict[str, backends.Prepared[Any]]:
+def _makers(context: BackendContext) -> dict[str, PreparedEditor[Any]]:
     """Who makes calibration pairs; nobody where the protocol has none."""
-    rules = place.protocol.calibration
+    rules = context.protocol.calibration
     if rules is None:
         return {}
     settings = making.Settings(kinds=rules.made())
-    return {MAKER: _with_recipe(making.prepare(settings, place), making, place)}
+    return {MAKER: _with_factory(making.prepare(settings, context), making.__name__, making, context)}
 
 
-def _with_recipe(
-    prepared: backends.Prepared[Any], module: ModuleType, place: backends.Place
-) -> backends.Prepared[Any]:
+def _with_factory(prepared: Any, reference: str, module: Any, context: BackendContext) -> Any:
     """With the settings as they were settled: a file that an audit names may be another one later."""
     settings = module.Settings.model_validate(prepared.inputs)
-    return replace(prepared, recipe=partial(backends.make_again, module.__name__, settings, place))
+    return replace(prepared, factory=partial(backends.rebuild_backend, reference, settings, context))
 
 
 _Said = tuple[Path_, str]
@@ -501,8 +331,8 @@ def _checks(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
 
 def _check_kinds(audit: Audit) -> Iterator[_Said]:
     for part, index, row in _rows(audit):
-        if row.kind not in _BACKENDS[part]:
-            yield (part, index, "kind"), unknown(row.kind, f"kind of {part.removesuffix('s')}", _BACKENDS[part])
+        if row.kind not in kinds_of(part):
+            yield (part, index, "kind"), unknown(row.kind, f"kind of {part.removesuffix('s')}", kinds_of(part))
 
 
 def _check_ids(audit: Audit) -> Iterator[_Said]:
@@ -579,13 +409,13 @@ def _check_pictures(audit: Audit, prepared: Mapping[str, Any]) -> Iterator[_Said
         return
     for row in audit.editors:
         one = prepared.get(row.id)
-        if isinstance(one, backends.Prepared) and one.most_images < 2:
+        if isinstance(one, PreparedEditor) and one.most_images < 2:
             said = f"sends two portraits, but the editor '{row.id}' takes one picture an edit; take 'separate'"
             yield ("experiments", STEREOTYPE, "mode"), said
 
 
 def _check_extractor(audit: Audit, wanted: Mitigate) -> Iterator[_Said]:
-    able = [kind for kind in judges.BACKENDS if kind != judges.INSTRUMENT]
+    able = [kind for kind in kinds_of("judges") if kind != judges.INSTRUMENT]
     if wanted.extractor is not None and wanted.extractor.kind not in able:
         yield ("experiments", MITIGATE, "extractor", "kind"), unknown(wanted.extractor.kind, "kind", able)
     if wanted.extractor is None and not any(row.role is Role.PRIMARY for row in audit.judges):

@@ -22,17 +22,18 @@ from typing import BinaryIO, Protocol
 from stillme.core.errors import SurroundingsError, disk
 from stillme.core.records import Exchange, Status, digest
 from stillme.engine.http import RemoteError
-from stillme.engine.local import Stop
+from stillme.engine.threads import Stop
 from stillme.judges import Batch, Batches, State
 from stillme.ledger import Run
 from stillme.ledger.objects import flush_folder
 from stillme.ledger.shipments import Shard, Step, note, plan, recorded, shards
 
-LONGEST_WAIT = 26 * 3600.0  # seconds; services give themselves a day
-FIRST_PAUSE, LONGEST_PAUSE, GROWTH = 1.0, 60.0, 1.5  # seconds between two looks
-FULL_PAUSE = 300.0  # seconds until a service that was full is asked again, unless a batch ends before
-GLANCE = 0.25  # seconds between two glances at `stop`
-AT_ONCE = 256  # answers that wait for their commit
+MAX_WAIT_S = 26 * 3600.0  # services give themselves a day; the rest is for fetching what came at its end
+# A small batch may be done in seconds, a large one takes hours: polls start close together and become rarer.
+FIRST_POLL_S, MAX_POLL_S, POLL_GROWTH = 1.0, 60.0, 1.5
+FULL_SERVICE_PAUSE_S = 300.0  # until a service that was full is asked again, unless a batch ends before
+STOP_POLL_S = 0.25  # how soon Ctrl-C ends a wait
+MAX_UNCOMMITTED = 256  # answers that wait for their commit: a batch may have 50,000, too many to keep in memory
 RUN, SHARD = "run", "shard"  # tags
 _UNKNOWN = 404
 
@@ -67,16 +68,26 @@ async def ship(
     room: Callable[[], int | None],
     wait_s: float,
     stop: Stop,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     folder: Path,
 ) -> set[str]:
-    """Brings home what is under way, sends what is wanted, and returns the calls that are still under way then.
+    """Fetch what is under way, send what is wanted, and return the calls that are still under way then.
 
     `room`: how many calls the budget allows besides those under way; with 0 nothing new is sent.
     """
-    named = folder / digest("batches", judge=judge, settings=settings)[:16]
-    sending = _Shipping(run, judge, settings, batches, wanted, keep, room, stop, say, named)
-    return await sending.work(wait_s)
+    sender = _Shipping(
+        run=run,
+        judge=judge,
+        settings=settings,
+        batches=batches,
+        wanted=wanted,
+        keep=keep,
+        room=room,
+        stop=stop,
+        log=log,
+        folder=folder / digest("batches", judge=judge, settings=settings)[:16],
+    )
+    return await sender.work(wait_s)
 
 
 @dataclass
@@ -89,7 +100,7 @@ class _Shipping:
     keep: Keep
     room: Callable[[], int | None]
     stop: Stop
-    say: Callable[[str], None]
+    log: Callable[[str], None]
     folder: Path
     shards: dict[str, Shard] = field(init=False)  # those under way whose answers are wanted
     is_planned: bool = False
@@ -103,7 +114,7 @@ class _Shipping:
         self.in_doubt = bool(self._unsent())  # whether a batch may be there that nobody noted
 
     async def work(self, wait_s: float) -> set[str]:
-        ends, pause = time.monotonic() + wait_s, FIRST_PAUSE
+        ends, pause = time.monotonic() + wait_s, FIRST_POLL_S
         await self._tidy()
         while True:
             for step in (self._send, self._collect):
@@ -111,12 +122,12 @@ class _Shipping:
             if not self.shards or self.stop or time.monotonic() >= ends:
                 break
             await self._wait(min(ends, time.monotonic() + pause))
-            pause = min(LONGEST_PAUSE, GROWTH * pause)
+            pause = min(MAX_POLL_S, POLL_GROWTH * pause)
         return {call for shard in self.shards.values() for call in shard.calls} & self.wanted.keys()
 
     async def _wait(self, until: float) -> None:
         while not self.stop and (left := until - time.monotonic()) > 0:
-            await asyncio.sleep(min(GLANCE, left))
+            await asyncio.sleep(min(STOP_POLL_S, left))
 
     async def _tried(self, step: Callable[[], Awaitable[None]]) -> None:
         """What may pass is tried again after a pause; the client has tried several times by then."""
@@ -125,7 +136,7 @@ class _Shipping:
         except RemoteError as error:
             if not error.retryable and error.kind is not Status.TIMEOUT:
                 raise self._refused(str(error)) from None
-            self.say(f"{self.judge}: {error}; its batches wait")
+            self.log(f"{self.judge}: {error}; its batches wait")
 
     async def _note(self, shard: Shard, step: Step, **told: str | tuple[str, ...]) -> Shard:
         """On disk before anything else is done."""
@@ -225,7 +236,7 @@ class _Shipping:
             shard = await self._note(shard, Step.UPLOADED, file=uploaded)
         batch = await self._created(shard)
         await self._note(shard, Step.CREATED, batch=batch.id)
-        self.say(f"{self.judge}: a batch of {len(shard.calls):,} calls is under way")
+        self.log(f"{self.judge}: a batch of {len(shard.calls):,} calls is under way")
 
     async def _created(self, shard: Shard) -> Batch:
         """After an answer that was lost, the batch may be there."""
@@ -253,7 +264,7 @@ class _Shipping:
                 raise
             if shard.detail:
                 await self._note(shard, Step.FAILED, detail=str(error))
-                self.say(f"{self.judge}: its batch {shard.batch} is lost; the calls are asked anew")
+                self.log(f"{self.judge}: its batch {shard.batch} is lost; the calls are asked anew")
                 return
             await self._note(shard, shard.step, detail=str(error))
             raise SurroundingsError(
@@ -274,8 +285,8 @@ class _Shipping:
             self.rests_until = 0.0
             return await self._note(shard, Step.ENDED, outputs=batch.outputs)
         if batch.state is State.FULL:
-            self.rests_until = time.monotonic() + FULL_PAUSE
-            self.say(f"{self.judge}: the service is full, a batch waits: {batch.detail}")
+            self.rests_until = time.monotonic() + FULL_SERVICE_PAUSE_S
+            self.log(f"{self.judge}: the service is full, a batch waits: {batch.detail}")
             return await self._note(shard, Step.UPLOADED, batch="")
         if batch.state is State.FAILED:
             await self._note(shard, Step.FAILED, detail=batch.detail)
@@ -291,7 +302,7 @@ class _Shipping:
             if not path.exists():
                 await self.batches.download(output, path)
             await self._keep_all(shard, path, axes, done)
-        self.say(f"{self.judge}: {len(done):,} of {len(shard.calls):,} answers of a batch have come")
+        self.log(f"{self.judge}: {len(done):,} of {len(shard.calls):,} answers of a batch have come")
         if set(shard.calls) <= self.wanted.keys() | done:
             await self._note(shard, Step.IMPORTED)
         self.shards.pop(shard.key, None)
@@ -305,7 +316,7 @@ class _Shipping:
             if key not in done:
                 done.add(key)
                 waiting.append(self.keep(key, _dated(exchange, shard)))
-            if len(waiting) >= AT_ONCE:
+            if len(waiting) >= MAX_UNCOMMITTED:
                 await _committed(waiting)
         await _committed(waiting)
 

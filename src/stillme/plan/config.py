@@ -25,7 +25,7 @@ from stillme.engine.backends import (
 )
 from stillme.judges.calibration import MAKER
 from stillme.judges.calibration import maker as making
-from stillme.plan.audit import BASELINE, Audit, Diagnose, Engine, JudgeRow, Mitigate, Row, Stereotype
+from stillme.plan.audit import BASELINE, Audit, Engine, JudgeRow, Mitigate, Row, Stereotype
 from stillme.protocol import Protocol, chosen
 from stillme.protocol.schema import Control, Selection
 
@@ -59,7 +59,7 @@ class Config:
     @property
     def counterbalanced(self) -> bool:
         own = self.audit.experiments.stereotype
-        return _counterbalanced(self.audit, own or Stereotype(), self.protocol)
+        return _is_counterbalanced(self.audit, own or Stereotype(), self.protocol)
 
     @property
     def disclose(self) -> tuple[str, ...]:
@@ -98,7 +98,11 @@ def load(path: Path, engine: Mapping[str, Any] | None = None) -> Config:
     """
     audit, document = read(path)
     if engine:
-        audit = audit.model_copy(update={"engine": _replaced(audit.engine, engine, document)})
+        try:
+            replaced = Engine.model_validate({**audit.engine.model_dump(exclude_unset=True), **engine})
+        except ValidationError as error:
+            raise FaultsError(faults_of(error, document, Engine, ("engine",))) from None
+        audit = audit.model_copy(update={"engine": replaced})
     return settle(audit, path.parent, document)
 
 
@@ -113,76 +117,67 @@ def read(path: Path) -> tuple[Audit, Document]:
     return audit, document
 
 
-def _replaced(own: Engine, given: Mapping[str, Any], document: Document) -> Engine:
-    try:
-        return Engine.model_validate({**own.model_dump(exclude_unset=True), **given})
-    except ValidationError as error:
-        raise FaultsError(faults_of(error, document, Engine, ("engine",))) from None
-
-
 def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | None = None) -> Config:
-    """Finds the protocol and prepares every backend, or says everything that does not fit."""
+    """Find the protocol and prepare every backend, or say everything that does not fit."""
     protocol = protocol or chosen(audit.protocol, folder, document)
-    faults = [document.fault(where, said) for where, said in _checks(audit, protocol)]
+    faults = [document.fault(at, message) for at, message in _find_faults(audit, protocol)]
     context = BackendContext(folder, protocol)
     prepared: dict[str, dict[str, Any]] = {part: {} for part in _BACKENDS}
     for part, index, row in _rows(audit):
         if row.kind in kinds_of(part):
-            outcome = _prepare(part, index, row, context, document)
-            prepared[part][row.id] = outcome
-            faults += outcome if isinstance(outcome, list) else []
-    faults += [document.fault(where, said) for where, said in _check_pictures(audit, prepared["editors"])]
+            backend = _prepare(part, row, context, document, (part, index, "settings"))
+            if isinstance(backend, list):
+                faults += backend
+            else:
+                prepared[part][row.id] = backend
+    stereotype = audit.experiments.stereotype
+    for row in audit.editors if stereotype is not None and stereotype.mode == "joint" else ():
+        if row.id in prepared["editors"] and prepared["editors"][row.id].most_images < 2:
+            message = f"sends two portraits, but the editor '{row.id}' takes one picture an edit; take 'separate'"
+            faults.append(document.fault(("experiments", STEREOTYPE, "mode"), message))
     if faults:
         raise FaultsError(faults)
-    audit = _seeded(audit, prepared["editors"])
-    reader, extractor = _extractor(audit, prepared["judges"], context, document)
-    controls = _control_editors(audit, context)
+    # Every editor has its seed spelled out from here on.
+    seeds = {row.id: prepared["editors"][row.id].seed if row.seed is None else row.seed for row in audit.editors}
+    rows = tuple(row.model_copy(update={"seed": seeds[row.id]}) for row in audit.editors)
+    audit = audit.model_copy(update={"editors": rows})
+    extractor_row, extractor = _extractor(audit, prepared["judges"], context, document)
     return Config(
-        audit,
-        protocol,
-        folder,
+        audit=audit,
+        protocol=protocol,
+        folder=folder,
         **prepared,
-        controls=controls,
+        controls=_control_editors(audit, context),
         extractor=extractor,
-        extractor_row=reader,
-        makers=_makers(context),
+        extractor_row=extractor_row,
+        makers=_calibration_makers(context),
     )
 
 
 def _extractor(
-    audit: Audit, judges_: Mapping[str, PreparedJudge[Any]], context: BackendContext, document: Document
+    audit: Audit, all_judges: Mapping[str, PreparedJudge[Any]], context: BackendContext, document: Document
 ) -> tuple[Row | None, PreparedJudge[Any] | None]:
     """Who reads features off portraits: the one that the audit names, else its primary judge, as in S0."""
-    wanted = audit.experiments.mitigate
+    options = audit.experiments.mitigate
     leads = {arm.id for arm in context.protocol.manifest.arms if arm.lead}
-    if wanted is None or not leads & set(wanted.arms):
+    if options is None or not leads & set(options.arms):
         return None, None
-    if wanted.extractor is None:
+    if options.extractor is None:
         row = next(row for row in audit.judges if row.role is Role.PRIMARY)
-        return row, judges_[row.id]
-    made = _prepare(
-        "judges", -1, wanted.extractor, context, document, ("experiments", MITIGATE, "extractor", "settings")
-    )
-    if isinstance(made, list):
-        raise FaultsError(made)
-    return wanted.extractor, made
-
-
-def _seeded(audit: Audit, prepared: Mapping[str, PreparedEditor[Any]]) -> Audit:
-    """Every editor with its seed spelled out."""
-    rows = [
-        row if row.seed is not None else row.model_copy(update={"seed": prepared[row.id].seed})
-        for row in audit.editors
-    ]
-    return audit.model_copy(update={"editors": tuple(rows)})
+        return row, all_judges[row.id]
+    at = ("experiments", MITIGATE, "extractor", "settings")
+    extractor = _prepare("judges", options.extractor, context, document, at)
+    if isinstance(extractor, list):
+        raise FaultsError(extractor)
+    return options.extractor, extractor
 
 
 def wanted_controls(audit: Audit, protocol: Protocol) -> list[Control]:
     """The negative controls that the audit asks for, in the protocol's order."""
-    wanted, known = audit.experiments.controls, protocol.measures
-    if wanted is None or known is None:
+    options, rules = audit.experiments.controls, protocol.measures
+    if options is None or rules is None:
         return []
-    return [control for control in known.controls if wanted.kinds == "all" or control.id in wanted.kinds]
+    return [control for control in rules.controls if options.kinds == "all" or control.id in options.kinds]
 
 
 def chosen_experiments(audit: Audit, only: Sequence[str]) -> tuple[str, ...]:
@@ -190,8 +185,8 @@ def chosen_experiments(audit: Audit, only: Sequence[str]) -> tuple[str, ...]:
     known = audit.experiments.wanted
     for word in only:
         if word not in known:
-            said = unknown(word, "experiment of this audit", known)
-            raise InputError(f"--only: {said}.", "Name one of those, or add it to the audit's experiments.")
+            message = unknown(word, "experiment of this audit", known)
+            raise InputError(f"--only: {message}.", "Name one of those, or add it to the audit's experiments.")
     return tuple(dict.fromkeys(only))
 
 
@@ -255,13 +250,10 @@ def _rows(audit: Audit) -> Iterator[tuple[str, int, Row]]:
             yield part, index, row
 
 
-def _prepare(
-    part: str, index: int, row: Row, context: BackendContext, document: Document, at: Path_ | None = None
-) -> Any | list[Fault]:
+def _prepare(part: str, row: Row, context: BackendContext, document: Document, at: Path_) -> Any | list[Fault]:
     table = _BACKENDS[part]
     module = backends.load(table, row.kind, part)
     context = replace(context, key_env=row.key_env)
-    at = at or (part, index, "settings")
     try:
         settings = module.Settings.model_validate(row.settings)
         prepared = module.prepare(settings, context)
@@ -285,16 +277,16 @@ def _prepare(
 
 def _control_editors(audit: Audit, context: BackendContext) -> dict[str, PreparedEditor[Any]]:
     """Control -> the editor that makes it, for those that stillme itself makes."""
-    made: dict[str, PreparedEditor[Any]] = {}
+    makers: dict[str, PreparedEditor[Any]] = {}
     for control in wanted_controls(audit, context.protocol):
         if control.by == "stillme":
             module = backends.load(editors.CONTROLS, control.by)
             settings = module.Settings(quality=control.quality, scale=control.scale or 1.0)
-            made[control.id] = _with_factory(module.prepare(settings, context), module.__name__, module, context)
-    return made
+            makers[control.id] = _with_factory(module.prepare(settings, context), module.__name__, module, context)
+    return makers
 
 
-def _makers(context: BackendContext) -> dict[str, PreparedEditor[Any]]:
+def _calibration_makers(context: BackendContext) -> dict[str, PreparedEditor[Any]]:
     """Who makes calibration pairs; nobody where the protocol has none."""
     rules = context.protocol.calibration
     if rules is None:
@@ -309,19 +301,36 @@ def _with_factory(prepared: Any, reference: str, module: Any, context: BackendCo
     return replace(prepared, factory=partial(backends.rebuild_backend, reference, settings, context))
 
 
-_Said = tuple[Path_, str]
+# Faults: where in the file, and what is wrong there
 
 
-def _checks(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
-    yield from _check_kinds(audit)
-    yield from _check_ids(audit)
-    yield from _check_experiments(audit, protocol)
-    yield from _check_controls(audit, protocol)
-    yield from _check_judges(audit)
-    yield from _check_measures(audit)
-    yield from _check_engine(audit)
+_Fault = tuple[Path_, str]
+
+
+def _find_faults(audit: Audit, protocol: Protocol) -> Iterator[_Fault]:
+    for part, index, row in _rows(audit):
+        if row.kind not in kinds_of(part):
+            yield (part, index, "kind"), unknown(row.kind, f"kind of {part.removesuffix('s')}", kinds_of(part))
+    for part in _BACKENDS:
+        for word, count in Counter(row.id for row in getattr(audit, part)).items():
+            if count > 1:
+                yield (part,), f"the id '{word}' stands there {count} times"
+    yield from _find_experiment_faults(audit, protocol)
+    yield from _find_control_faults(audit, protocol)
+    yield from _find_judge_faults(audit)
+    for kind, count in Counter(row.kind for row in audit.measures).items():
+        if count > 1:
+            yield ("measures",), f"the kind '{kind}' stands there {count} times; once is enough"
+    editor_ids = [row.id for row in audit.editors]
+    for word in audit.engine.editors:
+        if word not in editor_ids:
+            yield ("engine", "editors"), unknown(word, "editor of this audit", editor_ids)
     if protocol.measures is None:
-        yield from _check_unmeasured(audit)
+        locations: list[Path_] = [("measures",)] if audit.measures else []
+        locations += [("experiments", "controls")] if audit.experiments.controls else []
+        locations += [("judges", n) for n, row in enumerate(audit.judges) if row.kind == judges.INSTRUMENT]
+        message = "needs measures.yaml in the protocol folder; `stillme init --protocol` writes one to start from"
+        yield from ((location, message) for location in locations)
     for word in audit.judging.disclose or ():
         if word not in protocol.groups.dimensions:
             yield ("judging", "disclose"), unknown(word, "dimension", protocol.groups.dimensions)
@@ -329,158 +338,97 @@ def _checks(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
         yield ("preset",), unknown(audit.preset, "preset", protocol.presets)
 
 
-def _check_kinds(audit: Audit) -> Iterator[_Said]:
-    for part, index, row in _rows(audit):
-        if row.kind not in kinds_of(part):
-            yield (part, index, "kind"), unknown(row.kind, f"kind of {part.removesuffix('s')}", kinds_of(part))
-
-
-def _check_ids(audit: Audit) -> Iterator[_Said]:
-    for part in _BACKENDS:
-        for word, count in Counter(row.id for row in getattr(audit, part)).items():
-            if count > 1:
-                yield (part,), f"the id '{word}' stands there {count} times"
-
-
-def _check_experiments(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
+def _find_experiment_faults(audit: Audit, protocol: Protocol) -> Iterator[_Fault]:
     experiments = audit.experiments
     if not set(experiments.wanted) - {CONTROLS}:
         yield ("experiments",), "needs at least one of diagnose, mitigate and stereotype"
-    for name in (DIAGNOSE, MITIGATE):
-        wanted = getattr(experiments, name)
-        if wanted is not None:
-            yield from _check_asked(name, wanted, protocol)
+    for name, options in ((DIAGNOSE, experiments.diagnose), (MITIGATE, experiments.mitigate)):
+        if options is None:
+            continue
+        for word in options.prompts if options.prompts != "all" else ():
+            if word not in protocol.prompt:
+                yield ("experiments", name, "prompts"), unknown(word, "prompt", protocol.prompt)
+        arms = [arm.id for arm in protocol.manifest.arms if name == MITIGATE or not arm.lead]
+        for word in options.arms:
+            if word not in arms:
+                yield ("experiments", name, "arms"), unknown(word, f"arm of '{name}'", arms)
     if experiments.mitigate is not None:
-        yield from _check_mitigate(audit, experiments.mitigate, protocol)
+        yield from _find_mitigate_faults(audit, experiments.mitigate, protocol)
     if experiments.stereotype is not None:
-        yield from _check_stereotype(audit, experiments.stereotype, protocol)
+        yield from _find_stereotype_faults(audit, experiments.stereotype, protocol)
 
 
-def _check_asked(name: str, wanted: Diagnose | Mitigate, protocol: Protocol) -> Iterator[_Said]:
-    """Prompts and arms of an experiment are the protocol's."""
-    for word in wanted.prompts if wanted.prompts != "all" else ():
-        if word not in protocol.prompt:
-            yield ("experiments", name, "prompts"), unknown(word, "prompt", protocol.prompt)
-    known = [arm.id for arm in protocol.manifest.arms if name == MITIGATE or not arm.lead]
-    for word in wanted.arms:
-        if word not in known:
-            yield ("experiments", name, "arms"), unknown(word, f"arm of '{name}'", known)
-
-
-def _check_mitigate(audit: Audit, wanted: Mitigate, protocol: Protocol) -> Iterator[_Said]:
+def _find_mitigate_faults(audit: Audit, options: Mitigate, protocol: Protocol) -> Iterator[_Fault]:
     at = ("experiments", MITIGATE)
     if protocol.mitigation is None:
-        yield (
-            at,
-            "needs mitigation.yaml in the protocol folder; `stillme init --protocol` writes one to start from",
+        message = (
+            "needs mitigation.yaml in the protocol folder; `stillme init --protocol` writes one to start from"
         )
-    if BASELINE not in wanted.arms or len(set(wanted.arms)) < 2:
+        yield at, message
+    if BASELINE not in options.arms or len(set(options.arms)) < 2:
         yield (*at, "arms"), f"compares '{BASELINE}' with at least one other arm; name both"
-    leads = {arm.id for arm in protocol.manifest.arms if arm.lead}
-    if leads & set(wanted.arms):
-        yield from _check_extractor(audit, wanted)
-    if wanted.select == "drifted" and audit.experiments.diagnose is None:
+    if any(arm.lead and arm.id in options.arms for arm in protocol.manifest.arms):
+        kinds = [kind for kind in kinds_of("judges") if kind != judges.INSTRUMENT]
+        if options.extractor is not None and options.extractor.kind not in kinds:
+            yield (*at, "extractor", "kind"), unknown(options.extractor.kind, "kind", kinds)
+        if options.extractor is None and not any(row.role is Role.PRIMARY for row in audit.judges):
+            yield at, "needs somebody who reads features off the portraits: a primary judge, or an 'extractor'"
+    if options.select == "drifted" and audit.experiments.diagnose is None:
         yield (*at, "select"), "chooses by what 'diagnose' finds; add that experiment, or take 'stratified'"
 
 
-def _check_stereotype(audit: Audit, wanted: Stereotype, protocol: Protocol) -> Iterator[_Said]:
-    at, known = ("experiments", STEREOTYPE), [prompt.id for prompt in protocol.winobias.prompts]
-    for word in wanted.prompts if wanted.prompts != "all" else ():
+def _find_stereotype_faults(audit: Audit, options: Stereotype, protocol: Protocol) -> Iterator[_Fault]:
+    at, all_prompts = ("experiments", STEREOTYPE), protocol.winobias.prompts
+    known = [prompt.id for prompt in all_prompts]
+    for word in options.prompts if options.prompts != "all" else ():
         if word not in known:
             yield (*at, "prompts"), unknown(word, "stereotype prompt", known)
     if not protocol.winobias.genders:
         yield at, "needs 'genders' in the protocol's winobias.yaml: the two groups that it compares"
-    asked = [one for one in protocol.winobias.prompts if wanted.prompts == "all" or one.id in wanted.prompts]
-    lacking = [one.id for one in asked if one.forms is None]
-    if _counterbalanced(audit, wanted, protocol) and lacking:
-        said = f"needs 'forms' of every prompt in winobias.yaml; {lacking[0]} has none. Or set it to false"
-        yield (*at, "counterbalanced"), said
+    prompts = [prompt for prompt in all_prompts if options.prompts == "all" or prompt.id in options.prompts]
+    without_forms = [prompt.id for prompt in prompts if prompt.forms is None]
+    if _is_counterbalanced(audit, options, protocol) and without_forms:
+        message = (
+            f"needs 'forms' of every prompt in winobias.yaml; {without_forms[0]} has none. Or set it to false"
+        )
+        yield (*at, "counterbalanced"), message
 
 
-def _counterbalanced(audit: Audit, wanted: Stereotype, protocol: Protocol) -> bool:
+def _is_counterbalanced(audit: Audit, options: Stereotype, protocol: Protocol) -> bool:
     preset = protocol.presets.get(audit.preset)
-    return bool(preset and preset.counterbalance) if wanted.counterbalanced is None else wanted.counterbalanced
+    return bool(preset and preset.counterbalance) if options.counterbalanced is None else options.counterbalanced
 
 
-def _check_pictures(audit: Audit, prepared: Mapping[str, Any]) -> Iterator[_Said]:
-    """Where both portraits are sent, every editor has to take two."""
-    wanted = audit.experiments.stereotype
-    if wanted is None or wanted.mode != "joint":
-        return
-    for row in audit.editors:
-        one = prepared.get(row.id)
-        if isinstance(one, PreparedEditor) and one.most_images < 2:
-            said = f"sends two portraits, but the editor '{row.id}' takes one picture an edit; take 'separate'"
-            yield ("experiments", STEREOTYPE, "mode"), said
-
-
-def _check_extractor(audit: Audit, wanted: Mitigate) -> Iterator[_Said]:
-    able = [kind for kind in kinds_of("judges") if kind != judges.INSTRUMENT]
-    if wanted.extractor is not None and wanted.extractor.kind not in able:
-        yield ("experiments", MITIGATE, "extractor", "kind"), unknown(wanted.extractor.kind, "kind", able)
-    if wanted.extractor is None and not any(row.role is Role.PRIMARY for row in audit.judges):
-        said = "needs somebody who reads features off the portraits: a primary judge, or an 'extractor'"
-        yield ("experiments", MITIGATE), said
-
-
-def _check_controls(audit: Audit, protocol: Protocol) -> Iterator[_Said]:
-    known = protocol.measures.controls if protocol.measures else ()
-    wanted = audit.experiments.controls
-    for word in wanted.kinds if wanted and known and wanted.kinds != "all" else ():
-        if word not in [control.id for control in known]:
-            at = ("experiments", "controls", "kinds")
-            yield at, unknown(word, "control", [control.id for control in known])
-    taken = {control.id for control in known if control.by == "stillme"}
+def _find_control_faults(audit: Audit, protocol: Protocol) -> Iterator[_Fault]:
+    controls = protocol.measures.controls if protocol.measures else ()
+    known = [control.id for control in controls]
+    options = audit.experiments.controls
+    for word in options.kinds if options and known and options.kinds != "all" else ():
+        if word not in known:
+            yield ("experiments", "controls", "kinds"), unknown(word, "control", known)
+    reserved = {control.id for control in controls if control.by == "stillme"}
     for index, row in enumerate(audit.editors):
-        if row.id in taken:
+        if row.id in reserved:
             yield ("editors", index, "id"), f"'{row.id}' is the name of a control that stillme makes; take another"
 
 
-def _check_judges(audit: Audit) -> Iterator[_Said]:
-    yield from _check_instrument(audit)
-    others = [row for row in audit.judges if row.kind != judges.INSTRUMENT]
-    primaries = [row.id for row in others if row.role is Role.PRIMARY]
-    if others and len(primaries) != 1:
-        yield ("judges",), f"exactly one judge has the role primary; here: {', '.join(primaries) or 'none'}"
-    for index, row in enumerate(audit.judges):
-        if row in others and row.role is Role.INSTRUMENT:
-            said = f"'{row.role}' is the role of judges of the kind '{judges.INSTRUMENT}' only"
-            yield ("judges", index, "role"), said
-
-
-def _check_instrument(audit: Audit) -> Iterator[_Said]:
-    places = [index for index, row in enumerate(audit.judges) if row.kind == judges.INSTRUMENT]
-    if len(places) > 1:
-        yield (
-            ("judges",),
-            f"one judge of the kind '{judges.INSTRUMENT}' is enough: they read the same figures",
-        )
-    for index in places:
+def _find_judge_faults(audit: Audit) -> Iterator[_Fault]:
+    instruments = [index for index, row in enumerate(audit.judges) if row.kind == judges.INSTRUMENT]
+    if len(instruments) > 1:
+        message = f"one judge of the kind '{judges.INSTRUMENT}' is enough: they read the same figures"
+        yield ("judges",), message
+    for index in instruments:
         if audit.judges[index].role is Role.PRIMARY:
-            said = "an instrument is never primary: it sees that nothing changed, not whether an edit is good"
-            yield ("judges", index, "role"), f"{said}; leave the role out, or make it {Role.SECONDARY}"
+            message = "an instrument is never primary: it sees that nothing changed, not whether an edit is good"
+            yield ("judges", index, "role"), f"{message}; leave the role out, or make it {Role.SECONDARY}"
         if not any(row.kind in judges.READ_BY_INSTRUMENT for row in audit.measures):
-            said = f"needs a measure of the kind {' or '.join(judges.READ_BY_INSTRUMENT)}; add one to 'measures'"
-            yield ("judges", index), said
-
-
-def _check_measures(audit: Audit) -> Iterator[_Said]:
-    for kind, count in Counter(row.kind for row in audit.measures).items():
-        if count > 1:
-            yield ("measures",), f"the kind '{kind}' stands there {count} times; once is enough"
-
-
-def _check_engine(audit: Audit) -> Iterator[_Said]:
-    known = [row.id for row in audit.editors]
-    for word in audit.engine.editors:
-        if word not in known:
-            yield ("engine", "editors"), unknown(word, "editor of this audit", known)
-
-
-def _check_unmeasured(audit: Audit) -> Iterator[_Said]:
-    """What asks for measures.yaml, in a protocol that has none."""
-    asking: list[Path_] = [("measures",)] if audit.measures else []
-    asking += [("experiments", "controls")] if audit.experiments.controls else []
-    asking += [("judges", n) for n, row in enumerate(audit.judges) if row.kind == judges.INSTRUMENT]
-    for at in asking:
-        yield at, "needs measures.yaml in the protocol folder; `stillme init --protocol` writes one to start from"
+            kinds = " or ".join(judges.READ_BY_INSTRUMENT)
+            yield ("judges", index), f"needs a measure of the kind {kinds}; add one to 'measures'"
+    asked = {index: row for index, row in enumerate(audit.judges) if index not in instruments}
+    primaries = [row.id for row in asked.values() if row.role is Role.PRIMARY]
+    if asked and len(primaries) != 1:
+        yield ("judges",), f"exactly one judge has the role primary; here: {', '.join(primaries) or 'none'}"
+    for index, row in asked.items():
+        if row.role is Role.INSTRUMENT:
+            message = f"'{row.role}' is the role of judges of the kind '{judges.INSTRUMENT}' only"
+            yield ("judges", index, "role"), message

@@ -14,7 +14,8 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from stillme.core.gpus import Gpu, here
+from stillme.core import gpus
+from stillme.core.gpus import Gpu
 from stillme.core.records import CONTROLS, DIAGNOSE, MITIGATE, Status, Trial
 from stillme.engine.backends import ExecutionMode, PreparedSystem, Price
 from stillme.ledger import Run
@@ -205,7 +206,7 @@ def look_ahead(config: Config) -> Outlook:
         seconds=editing_s + measuring_s + judging_s,
         ahead=tuple(editors),
         judges=tuple(judges),
-        gpus=here() if needs_gpu else None,
+        gpus=gpus.here() if needs_gpu else None,
         experiments=tuple(_forecast_experiments(design, pending, done, inputs)),
         calibration=tuple(_forecast_calibration(design)),
     )

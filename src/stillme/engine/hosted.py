@@ -21,10 +21,10 @@ UNDECIDED = (401, 403, 404)  # the key or the address is wrong: every call would
 def table(path: Path, model: type[Model]) -> Model:
     """A dated table that comes with the package."""
     document = Document(str(path), read_text(path))
-    read = document.read_as(model)
-    if read is None:
+    content = document.read_as(model)
+    if content is None:
         raise FaultsError(document.faults)
-    return read
+    return content
 
 
 def remote_fields(settings: Limits, price: Price | None) -> dict[str, Any]:
@@ -42,10 +42,10 @@ def remote_fields(settings: Limits, price: Price | None) -> dict[str, Any]:
 def relevant(settings: Limits, *others: str) -> dict[str, object]:
     """The settings without those that say only where and how a service is asked.
 
-    What is not set is not said, so that a setting which comes to be later leaves older keys as they are.
+    What is not set is left out, so that a setting which is added later leaves older keys as they are.
     """
-    aside = {*Limits.model_fields, "base_url", *others}
-    return settings.model_dump(mode="json", exclude=aside, exclude_none=True)
+    excluded = {*Limits.model_fields, "base_url", *others}
+    return settings.model_dump(mode="json", exclude=excluded, exclude_none=True)
 
 
 def check_key(key_env: str | None, service: str, base_url: str) -> None:
@@ -60,21 +60,21 @@ def key(key_env: str | None) -> str:
     return os.environ.get(key_env, "").strip() if key_env else ""
 
 
-def inner(said: Any) -> Mapping[str, Any]:
+def inner(body: Any) -> Mapping[str, Any]:
     """The error object in a body, which some services wrap and others do not."""
-    if not isinstance(said, dict):
+    if not isinstance(body, dict):
         return {}
-    wrapped = said.get("error")
-    return wrapped if isinstance(wrapped, dict) else said
+    wrapped = body.get("error")
+    return wrapped if isinstance(wrapped, dict) else body
 
 
 def raise_if_hopeless(error: RemoteError, service: str, model: str, key_env: str | None) -> None:
     """A wrong key, a retired model, a wrong address: the run ends with a sentence; nothing is taken for data."""
     if error.status_code not in UNDECIDED:
         return
-    said = f"{service} answered {error.status_code} for the model '{model}': {error.message.rstrip('.')}."
+    message = f"{service} answered {error.status_code} for the model '{model}': {error.message.rstrip('.')}."
     if error.status_code == 404:
         step = "The model may be retired, or base_url is wrong: mend its settings and run again."
     else:
         step = f"Check the key{f' in {key_env}' if key_env else ''} and what it may be used for, then run again."
-    raise SurroundingsError(said, step)
+    raise SurroundingsError(message, step)

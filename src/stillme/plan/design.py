@@ -26,7 +26,7 @@ from stillme.plan.mitigation import sentences
 from stillme.plan.mitigation.sampling import Cell, stratified
 from stillme.plan.stereotype import scenes
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Arm, Control, Mitigation, Prompt
+from stillme.protocol.schema import Arm, Mitigation, Prompt
 
 
 @dataclass(frozen=True)
@@ -195,16 +195,15 @@ def plan_trials(
     `settings`: editor id -> hash of its effective settings, the makers of controls among them.
     """
     audit, protocol, experiments = config.audit, config.protocol, config.audit.experiments
-    makes = {name: one.controls for name, one in config.editors.items()}
-    planned: list[Trial] = []
+    trials: list[Trial] = []
     if experiments.diagnose is not None:
-        planned += _diagnose(audit, protocol, experiments.diagnose, portraits, settings)
+        trials += _diagnose(audit, protocol, experiments.diagnose, portraits, settings)
     if experiments.mitigate is not None:
-        planned += _mitigate(config, experiments.mitigate, portraits, settings, inputs or PlanInputs())
+        trials += _mitigate(config, experiments.mitigate, portraits, settings, inputs or PlanInputs())
     if experiments.stereotype is not None:
-        planned += _stereotype(config, experiments.stereotype, portraits, settings)
-    planned += _controls(audit, protocol, portraits, settings, makes)
-    return planned
+        trials += _stereotype(config, experiments.stereotype, portraits, settings)
+    trials += _controls(config, portraits, settings)
+    return trials
 
 
 # Experiment 2
@@ -272,8 +271,11 @@ def with_placeholders(config: Config, portraits: Sequence[Portrait], inputs: Pla
     if wanted is None:
         return inputs
     rules = config.protocol.mitigation
-    said = dict.fromkeys((*(rules.dimensions if rules else ()), sentences.SENTENCE), "not known yet")
-    features = {p.image: Feature("", p.image, "", Status.OK, said) for p in portraits}
+    texts = dict.fromkeys((*(rules.dimensions if rules else ()), sentences.SENTENCE), "not known yet")
+    features = {
+        portrait.image: Feature(key="", image=portrait.image, settings="", status=Status.OK, features=texts)
+        for portrait in portraits
+    }
     editors = [row.id for row in config.audit.editors]
     asked = (
         selected_prompts(config.protocol, wanted),
@@ -283,7 +285,7 @@ def with_placeholders(config: Config, portraits: Sequence[Portrait], inputs: Pla
         config.protocol.groups,
     )
     drifted = stratified(portraits, *asked) if inputs.drifted is None else inputs.drifted
-    return PlanInputs({**features, **inputs.features}, drifted)
+    return PlanInputs(features={**features, **inputs.features}, drifted=drifted)
 
 
 def check_arms(trials: Iterable[Trial]) -> None:
@@ -357,18 +359,18 @@ def selected_prompts(protocol: Protocol, wanted: Diagnose | Mitigate) -> list[Pr
     return [p for p in protocol.prompts.prompts if wanted.prompts == "all" or p.id in wanted.prompts]
 
 
-def _controls(
-    audit: Audit,
-    protocol: Protocol,
-    portraits: Iterable[Portrait],
-    settings: Mapping[str, str],
-    makes: Mapping[str, Collection[str]],
-) -> Iterator[Trial]:
-    """Portrait by portrait, each control once for everybody who makes it."""
-    wanted = wanted_controls(audit, protocol)
+def _controls(config: Config, portraits: Iterable[Portrait], settings: Mapping[str, str]) -> Iterator[Trial]:
+    """Portrait by portrait, each control once for every editor that makes it."""
     for portrait in portraits:
-        for control in wanted:
-            for editor, seed in _makers(audit, control, makes):
+        for control in wanted_controls(config.audit, config.protocol):
+            makers = [(control.id, 0)]  # stillme's own
+            if control.by != "stillme":
+                makers = [
+                    (row.id, row.seed or 0)
+                    for row in config.audit.editors
+                    if control.by == "prompt" or control.id in config.editors[row.id].controls
+                ]
+            for editor, seed in makers:
                 yield Trial.of(
                     portrait,
                     experiment=CONTROLS,
@@ -381,14 +383,6 @@ def _controls(
                 )
 
 
-def _makers(audit: Audit, control: Control, makes: Mapping[str, Collection[str]]) -> list[tuple[str, int]]:
-    """Who makes a control, with which seed."""
-    if control.by == "stillme":
-        return [(control.id, 0)]
-    able = [row for row in audit.editors if control.by == "prompt" or control.id in makes.get(row.id, ())]
-    return [(row.id, row.seed or 0) for row in able]
-
-
 def trials_to_measure(
     trials: Sequence[Trial], portraits: Sequence[Portrait], protocol: Protocol, share: float
 ) -> list[Trial]:
@@ -397,13 +391,6 @@ def trials_to_measure(
     The share holds within every prompt and group of the reference dimension, and is the same portraits and prompts
     for every editor, arm and seed; a larger share contains a smaller one.
     """
-    chosen = set(_chosen_pairs(trials, portraits, protocol, share))
-    return [t for t in trials if t.is_control or (t.prompt, t.portrait) in chosen]
-
-
-def _chosen_pairs(
-    trials: Iterable[Trial], portraits: Iterable[Portrait], protocol: Protocol, share: float
-) -> Iterator[tuple[str, str]]:
     groups = protocol.groups
     dimension = next(iter(groups.reference_group), next(iter(groups.dimensions)))
     group_of = {portrait.key: portrait.labels.get(dimension, "") for portrait in portraits}
@@ -411,11 +398,9 @@ def _chosen_pairs(
     for trial in trials:
         if not trial.is_control and trial.experiment != STEREOTYPE:
             strata.setdefault((trial.prompt, group_of[trial.portrait]), set()).add(trial.portrait)
+    chosen: set[tuple[str, str]] = set()
     for (prompt, _), people in strata.items():
-        drawn = sorted(people, key=lambda person: digest("measured", portrait=person, prompt=prompt))
-        yield from ((prompt, person) for person in drawn[: _part(len(people), share)])
-
-
-def _part(whole: int, share: float) -> int:
-    """Rounded up, so that no stratum is left out; 1e-9: 0.07 × 100 is a little more than 7."""
-    return math.ceil(whole * share - 1e-9)
+        ordered = sorted(people, key=lambda person: digest("measured", portrait=person, prompt=prompt))
+        # Rounded up, so that no stratum is left out; 1e-9: 0.07 × 100 is a little more than 7 in binary.
+        chosen.update((prompt, person) for person in ordered[: math.ceil(len(people) * share - 1e-9)])
+    return [t for t in trials if t.is_control or (t.prompt, t.portrait) in chosen]

@@ -30,11 +30,12 @@ from PIL import Image
 from bench import figures
 from stillme.core.records import Portrait
 from stillme.core.yaml import Document
-from stillme.engine.local import Stop
 from stillme.engine.progress import Progress
+from stillme.engine.threads import Stop
 from stillme.ledger import Run
-from stillme.plan import design as designs
-from stillme.plan.config import Audit, Config, settle
+from stillme.plan.audit import Audit
+from stillme.plan.config import Config, settle
+from stillme.plan.design import make_design, record_design
 from stillme.steps import edit as editing
 from stillme.steps.budget import Purse
 
@@ -87,8 +88,8 @@ def ours(folder: Path, url: str, edits: int, concurrency: int) -> float:
     config = audit(folder, url, edits, concurrency)
     with Run.hold(config.run, config.protocol) as held:
         prompts = len(config.protocol.prompts.prompts)
-        design = designs.make(config, list(portraits(held, math.ceil(edits / prompts), config)))
-        designs.note(held, design)
+        design = make_design(config, list(portraits(held, math.ceil(edits / prompts), config)))
+        record_design(held, design)
         started = time.perf_counter()
         editing.edit(held, design, Progress(), Stop(), Purse(config, 0.0))
         seconds = time.perf_counter() - started

@@ -36,9 +36,8 @@ from stillme.ledger import Run
 from stillme.ledger.run import now
 from stillme.measures import FIGURES
 from stillme.plan import config as configs
-from stillme.plan import design as designs
 from stillme.plan.config import Config
-from stillme.plan.design import Design
+from stillme.plan.design import Design, make_design, record_design
 from stillme.report.folder import FOLDER
 from stillme.report.folder.computing import KEPT
 from stillme.steps import judge as judging
@@ -83,8 +82,8 @@ def fabricate(folder: Path, edits: int) -> Path:
     with Run.hold(config.run, config.protocol) as run:
         run.connection.execute("PRAGMA synchronous=OFF")
         portraits = list(_portraits(run, config, edits))
-        design = designs.make(config, portraits)
-        designs.note(run, _without_trials(design))
+        design = make_design(config, portraits)
+        record_design(run, _without_trials(design))
         _insert(run, "instruction", _instructions(design))
         _insert(run, "trial", _trials(design))
         _edits(run, design)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from stillme.core.records import EditReply, EditRequest, JudgeReply, JudgeRequest, Portrait
 from stillme.core.yaml import Frozen
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor, PreparedJudge
 
 ACTORS: dict[str, object] = {}
 
@@ -18,11 +19,16 @@ class Settings(Frozen):
     version: int = 1  # another one is another configuration
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[object]:
+@dataclass(frozen=True, kw_only=True)
+class PreparedActor(PreparedEditor[object], PreparedJudge[object]):
+    """Whatever a test needs: an editor, a judge, or any other part."""
+
+
+def prepare(settings: Settings, context: BackendContext) -> PreparedActor:
     named = settings.model_dump(mode="json")
-    return Prepared(
-        {"backend": "scripted", **named},
-        named,
+    return PreparedActor(
+        effective={"backend": "scripted", **named},
+        inputs=named,
         make=lambda: ACTORS[settings.actor],
         requires=settings.requires,
         controls=settings.controls,

@@ -12,7 +12,7 @@ import pytest
 
 from stillme.analysis.frames import tidy
 from stillme.ledger import Run
-from stillme.plan import design as designs
+from stillme.plan.design import load_design
 
 pytestmark = pytest.mark.slow
 HEAVY = ("torch", "cv2", "skimage")
@@ -91,7 +91,7 @@ def test_every_edit_has_an_outcome(demo: tuple[Path, str]) -> None:
 def test_the_instrument_reads_back_what_was_planted(demo: tuple[Path, str]) -> None:
     """The editor that lightens everybody when asked nothing is seen to; the others are not."""
     with Run.look(demo[0] / "small") as seen:
-        measured = tidy(seen, designs.recall(seen)).measured
+        measured = tidy(seen, load_design(seen)).measured
     assert measured is not None
     controls = measured.filter(pl.col("prompt") == "no_op")
     shifts = dict(controls.group_by("editor").agg(pl.col("lightness_change").mean()).iter_rows())

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from stillme.assurance.gate import policy
 from stillme.cli.main import app
 from stillme.core.yaml import Document
-from stillme.plan.config import Audit
+from stillme.plan.audit import Audit
 from stillme.protocol import Protocol
 from tests import pages
 from tests.conftest import audit_data

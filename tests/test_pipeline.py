@@ -14,8 +14,8 @@ from stillme.core.errors import IncompleteError, InputError
 from stillme.core.records import EditReply, JudgeReply, JudgeRequest, Portrait, Status
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.plan import design as designs
 from stillme.plan.config import Config
+from stillme.plan.design import load_design, make_design
 from stillme.steps.forecast import look_ahead
 from tests.conftest import page
 from tests.core.test_images import png_without_palette
@@ -152,7 +152,7 @@ def test_scores_that_are_not_scores_are_never_guessed(load_audit: Load, wrong: d
     config = few(load_audit, Editor([fine(n) for n in range(3)]), Judge(answer))
     pipeline.run(config, Progress())
     with Run.look(config.run) as seen:
-        found = tidy(seen, designs.recall(seen))
+        found = tidy(seen, load_design(seen))
         judged, ensemble = found.judged, found.scores
         assert seen.query("SELECT count(*) FROM score") == [(0,)]
     assert set(judged["status"]) == {"malformed"}
@@ -187,13 +187,13 @@ def test_a_setting_changed_leaves_the_old_rows_out_of_the_tables(load_audit: Loa
         pipeline.run(config, Progress())
     with Run.look(config.run) as seen:
         assert seen.query("SELECT count(DISTINCT settings) FROM verdict") == [(2,)]
-        judged = tidy(seen, designs.recall(seen)).judged
+        judged = tidy(seen, load_design(seen)).judged
     assert judged.select("trial", "judge", "axis").is_duplicated().sum() == 0
 
 
 def ensemble_scores(config: Config) -> pl.DataFrame:
     with Run.look(config.run) as seen:
-        return tidy(seen, designs.recall(seen)).scores["half_even"]
+        return tidy(seen, load_design(seen)).scores["half_even"]
 
 
 def test_another_preset_in_the_same_run_asks_judges_anew_and_shows_their_new_answers(load_audit: Load) -> None:
@@ -249,8 +249,8 @@ def test_a_run_remembers_its_whole_configuration(load_audit: Load) -> None:
     config = load_audit()
     pipeline.run(config, Progress())
     with Run.look(config.run) as seen:
-        recalled = designs.recall(seen)
-    fresh = designs.make(config, recalled.portraits)
+        recalled = load_design(seen)
+    fresh = make_design(config, recalled.portraits)
     assert recalled.trials == fresh.trials
     assert recalled.editors == fresh.editors and recalled.judges == fresh.judges
 
@@ -266,7 +266,7 @@ def test_two_editors_with_equal_settings_share_edits_and_both_get_scores(load_au
     pipeline.run(config, Progress())
     with Run.look(config.run) as seen:
         assert seen.query("SELECT count(*) FROM edit") == [(12,)]
-        found = tidy(seen, designs.recall(seen))
+        found = tidy(seen, load_design(seen))
         edits, ensemble = found.edits, found.scores
     assert edits.height == 24
     frame = ensemble["half_even"]

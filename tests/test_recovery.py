@@ -15,7 +15,7 @@ import pytest
 
 from stillme.core.records import JudgeRequest, Status
 from stillme.editors import planted as editing
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.judges import planted as judging
 from stillme.judges.ensemble import combine
 from stillme.protocol import Protocol
@@ -46,7 +46,7 @@ def drawn_scores(
     protocol: Protocol, people: People, seed: int, prompts: tuple[str, ...]
 ) -> Iterator[tuple[object, ...]]:
     """Every judge's scores of one audit, row by row."""
-    place = Place(Path(), protocol)
+    place = BackendContext(Path(), protocol)
     judges = [judging.Planted(judging.Settings.model_validate(j), protocol) for j in JUDGES]
     for name in TRUTHS:
         editor = editing.Planted(
@@ -78,7 +78,7 @@ def audit(protocol: Protocol, people: People, seed: int, prompts: tuple[str, ...
 
 
 def planted_rates(protocol: Protocol, people: People) -> pl.DataFrame:
-    place = Place(Path(), protocol)
+    place = BackendContext(Path(), protocol)
     rows = [
         (f"{name} {key} {prompt}", outcome, rate)
         for name in TRUTHS

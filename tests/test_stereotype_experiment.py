@@ -17,8 +17,8 @@ from stillme.engine.progress import Progress
 from stillme.ledger import Run, frames
 from stillme.ledger.columns import COLUMNS
 from stillme.plan import config
-from stillme.plan import design as designs
 from stillme.plan.config import Config
+from stillme.plan.design import load_design
 from stillme.protocol import builtin
 from stillme.stats.stereotype import ALL, CATEGORIES, POSITION, PRONOUN, Stereotypes, stereotype_findings
 from stillme.steps import judge as judging
@@ -48,7 +48,7 @@ def audit(**changes: Any) -> dict[str, Any]:
 
 def depicted(settled: Config) -> pl.DataFrame:
     with Run.look(settled.run) as run:
-        design = designs.recall(run)
+        design = load_design(run)
         edits = frames.edits(run, design.config.protocol, design.trials, design.portraits)
         looks = [(look.key, look.trial.edit, look.judge) for look in judging.looks(run, design)]
         return frames.depicted(run, design.trials, edits, list(design.judges), looks)

@@ -25,12 +25,13 @@ from bench.judges.peers.meter import Meter
 from stillme.core.records import Attempt, Edit, JudgeRequest, Portrait, Status, Trial
 from stillme.core.yaml import Document
 from stillme.engine.http import PACKAGES
-from stillme.engine.local import Stop
 from stillme.engine.progress import Progress
+from stillme.engine.threads import Stop
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER, Stored, now
-from stillme.plan import design as designs
-from stillme.plan.config import Audit, Config, settle
+from stillme.plan.audit import Audit
+from stillme.plan.config import Config, settle
+from stillme.plan.design import make_design, record_design
 from stillme.steps import judge as judging
 from stillme.steps.budget import Purse
 
@@ -75,8 +76,8 @@ def prepare(folder: Path, calls: int) -> None:
     config = audit(folder, editors=needed_editors(calls))
     with Run.hold(config.run, config.protocol) as held:
         people = list(portraits(held, config))
-        design = designs.make(config, people)
-        designs.note(held, design)
+        design = make_design(config, people)
+        record_design(held, design)
         chosen = [trial for trial in design.distinct_edits() if trial.prompt in alike(config)][:calls]
         assert len(chosen) == calls
         pictures = [held.store(picture(1000 + number)) for number in range(min(EDITS, calls))]
@@ -148,8 +149,8 @@ def main() -> int:
     config = audit(folder, url, concurrency, needed_editors(calls))
     with Run.hold(config.run, config.protocol) as held:
         keys = [row[0] for row in held.query("SELECT key FROM portrait ORDER BY key")]
-        design = designs.make(config, held.portraits(keys))
-        designs.note(held, design)
+        design = make_design(config, held.portraits(keys))
+        record_design(held, design)
         for name in PACKAGES:  # as the peers have theirs when their clocks start
             importlib.import_module(name)
         meter = Meter()

@@ -14,8 +14,8 @@ from pathlib import Path
 from stillme import measures
 from stillme.core.records import MeasureRequest, Reading
 from stillme.engine import backends
-from stillme.engine.local import Stop, work
 from stillme.engine.processes import Apart
+from stillme.engine.threads import Stop, run_in_threads
 from stillme.protocol import builtin
 
 KINDS = ("skin_tone_shift", "change", "identity")
@@ -48,10 +48,10 @@ class Taken:
 
 def recipes(kinds: Sequence[str] = KINDS) -> dict[str, Callable[[], measures.Reader]]:
     """Kind -> how any process makes that measure, with its default settings."""
-    place = backends.Place(Path(), builtin())
+    place = backends.BackendContext(Path(), builtin())
     modules = {kind: backends.load(measures.BACKENDS, kind) for kind in kinds}
     return {
-        kind: partial(backends.make_again, module.__name__, module.Settings(), place)
+        kind: partial(backends.rebuild_backend, module.__name__, module.Settings(), place)
         for kind, module in modules.items()
     }
 
@@ -61,7 +61,7 @@ def take(cases: Iterable[Case]) -> tuple[list[Taken], float]:
     apart = Apart({BENCH: partial(measures.set_up, recipes())})
     crew = _Crew(apart)
     try:
-        work(cases, crew.do, PROCESSES, Stop(), together=attrgetter("source"))
+        run_in_threads(cases, crew.do, PROCESSES, Stop(), together=attrgetter("source"))
         seconds = time.perf_counter() - crew.started
     finally:
         apart.close()

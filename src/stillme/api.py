@@ -27,15 +27,13 @@ from stillme.core.yaml import unknown
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan import config
-from stillme.plan import design as designs
 from stillme.plan.config import Config
-from stillme.plan.design import Design
+from stillme.plan.design import Design, load_design
 from stillme.protocol import Protocol as Rules
 from stillme.report import publish
-from stillme.steps import forecast as outlook
 from stillme.steps.budget import limited
-from stillme.steps.forecast import Outlook
-from stillme.study import ratings as rated
+from stillme.steps.forecast import Outlook, look_ahead
+from stillme.study.ratings import imported
 
 __all__ = ["Analysis", "Audit", "LoadedRun", "Plan", "analyse", "load_run"]
 StrPath = str | PathLike[str]
@@ -88,7 +86,7 @@ class Audit:
 
     def check(self) -> Plan:
         """What `run` would do: trials, cost and time. Nothing is written and nothing is spent."""
-        return Plan(self.config, outlook.look_ahead(self.config))
+        return Plan(self.config, look_ahead(self.config))
 
     def run(self, *, only: Sequence[str] = (), progress: bool = True) -> LoadedRun:
         """Does what is still missing and writes the report's page; `only`: these experiments of the file.
@@ -140,8 +138,8 @@ def load_run(path: StrPath) -> LoadedRun:
     >>> before.size
     (384, 384)
     """
-    with Run.look(Path(path)) as seen:
-        seen.last_audit()  # a run that was never planned is refused here, not at the first table
+    with Run.look(Path(path)) as run:
+        run.last_audit()  # a run that was never planned is refused here, not at the first table
     return LoadedRun(Path(path))
 
 
@@ -196,14 +194,14 @@ class LoadedRun:
     @cached_property
     def ratings(self) -> pl.DataFrame | None:
         """What people said in studies that were taken into the run. None where there was none."""
-        with Run.look(self.path) as seen:
-            return rated.imported(seen, self.protocol).ratings
+        with Run.look(self.path) as run:
+            return imported(run, self.protocol).ratings
 
     @cached_property
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """Every table of `stillme export`, by the name of its file."""
-        with Run.look(self.path) as seen:
-            return publish.tables_of(seen, self._design, self._tidy)
+        with Run.look(self.path) as run:
+            return publish.tables_of(run, self._design, self._tidy)
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -226,8 +224,8 @@ class LoadedRun:
 
     def content(self, sha256: str) -> bytes:
         """The picture's file as it was given or made, byte for byte."""
-        with Run.look(self.path) as seen:
-            return seen.image(sha256)
+        with Run.look(self.path) as run:
+            return run.image(sha256)
 
     # What can be made of it
 
@@ -252,13 +250,13 @@ class LoadedRun:
 
     @cached_property
     def _design(self) -> Design:
-        with Run.look(self.path) as seen:
-            return designs.recall(seen)
+        with Run.look(self.path) as run:
+            return load_design(run)
 
     @cached_property
     def _tidy(self) -> Tidy:
-        with Run.look(self.path) as seen:
-            return tidy(seen, self._design)
+        with Run.look(self.path) as run:
+            return tidy(run, self._design)
 
 
 # An analysis
@@ -292,14 +290,20 @@ def analyse(
     '3 editors, 9 persons, 4 prompts: 108 edits, 1 without a score.'
     """
     say = _progress(progress).say
-    rest = (_path(protocol), preset, _path(ratings), _path(checks), _path(participants))
-    if isinstance(scores, LoadedRun):
-        found = inputs.gather(inputs.Asked(scores.path, *rest))
-    elif isinstance(scores, str | PathLike):
-        found = inputs.gather(inputs.Asked(Path(scores), *rest))
+    source = scores.path if isinstance(scores, LoadedRun) else scores
+    options = inputs.Asked(
+        path=Path(source) if isinstance(source, str | PathLike) else Path("the table"),
+        protocol=_path(protocol),
+        preset=preset,
+        ratings=_path(ratings),
+        checks=_path(checks),
+        participants=_path(participants),
+    )
+    if isinstance(source, str | PathLike):
+        gathered = inputs.gather(options)
     else:
-        found = inputs.gather_frame(_frame(scores), inputs.Asked(Path("the table"), *rest))
-    return Analysis(found, whole.tables(found, seed, say), seed)
+        gathered = inputs.gather_frame(_frame(source), options)
+    return Analysis(gathered, whole.tables(gathered, seed, say), seed)
 
 
 class Analysis(Mapping[str, pl.DataFrame]):

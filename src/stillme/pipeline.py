@@ -15,19 +15,23 @@ from typing import Any
 from stillme.analysis import draw
 from stillme.core.errors import IncompleteError, InputError
 from stillme.core.records import MITIGATE, Portrait
-from stillme.engine.local import INTERRUPTED, Stop
 from stillme.engine.progress import Progress
+from stillme.engine.threads import INTERRUPTED, Stop
 from stillme.ledger import Run, backup
 from stillme.ledger.run import LEDGER
 from stillme.ledger.state import shows
-from stillme.plan import design as designs
 from stillme.plan.config import Config, check_keys
-from stillme.plan.design import Design
-from stillme.steps import edit as editing
-from stillme.steps import features as extracting
-from stillme.steps import judge as judging
-from stillme.steps import measure as measuring
+from stillme.plan.design import Design, load_design, make_design, record_design
 from stillme.steps.budget import Purse
+from stillme.steps.edit import count_edit_statuses, edit, pending_edits
+from stillme.steps.features import count_features, extract_features, portraits_without_features
+from stillme.steps.judge import count_verdict_statuses, judge, pending_judge_tasks, wanted
+from stillme.steps.measure import (
+    count_measurement_statuses,
+    count_measurements,
+    measure,
+    pending_measurements,
+)
 from stillme.steps.portraits import gather as gather
 
 REPORT = "report.html"
@@ -37,114 +41,112 @@ def run(config: Config, progress: Progress, only: Sequence[str] = ()) -> Path:
     """The whole audit, from portraits to report, or these experiments of it. Returns the report's path."""
     check_keys(config)
     stop = Stop()
-    with Run.hold(config.run, config.protocol, config.audit.objects) as held:
-        purse = Purse(config, held.spent_usd())
-        portraits = gather(held, config, progress)
+    with Run.hold(config.run, config.protocol, config.audit.objects) as run:
+        budget = Purse(config, run.spent_usd())
+        portraits = gather(run, config, progress)
         while True:
-            extracting.extract(held, config, portraits, progress, stop, purse, only)
-            design = plan(held, config, portraits)
-            work(held, design.only(only), progress, stop, purse)
-            if stop or not draw.draw(held, design, progress):  # what was observed may say what comes next
+            extract_features(run, config, portraits, progress, stop, budget, only)
+            design = plan(run, config, portraits)
+            part = design.only(only)
+            edit(run, part, progress, stop, budget)
+            run.back_up()
+            measure_regardless(run, part, progress, stop)
+            judge(run, part, progress, stop, budget)
+            if stop or not draw.draw(run, design, progress):  # what was observed may say what comes next
                 break
         if stop.reason == INTERRUPTED:
             raise KeyboardInterrupt
-        report_path = report(held, design, progress)
-        _raise_if_incomplete(held, design, only, stop, purse)
+        report_path = report(run, design, progress)
+        _raise_if_incomplete(run, design, only, stop, budget)
     return report_path
 
 
 def advance(config: Config, progress: Progress, part: Callable[[Design], Design]) -> None:
-    """What is missing of a part of the plan, and nothing else: the plan is noted whole, no report is written."""
+    """What is missing of a part of the plan, and nothing else: all of it is recorded, no report is written."""
     check_keys(config)
     stop = Stop()
-    with Run.hold(config.run, config.protocol, config.audit.objects) as held:
-        purse = Purse(config, held.spent_usd())
-        work(held, part(plan(held, config, gather(held, config, progress))), progress, stop, purse)
+    with Run.hold(config.run, config.protocol, config.audit.objects) as run:
+        budget = Purse(config, run.spent_usd())
+        design = part(plan(run, config, gather(run, config, progress)))
+        edit(run, design, progress, stop, budget)
+        run.back_up()
+        measure_regardless(run, design, progress, stop)
+        judge(run, design, progress, stop, budget)
     if stop.reason == INTERRUPTED:
         raise KeyboardInterrupt
-    if why := stop.reason or purse.reason or (_why(purse) if purse.edits_left else ""):
+    if reason := stop.reason or budget.reason or (_describe_failure(budget) if budget.edits_left else ""):
         raise IncompleteError(
-            f"The audit stopped early because {why}.",
+            f"The audit stopped early because {reason}.",
             f"Everything done is kept in {config.run}; run the same command again to go on.",
         )
 
 
-def work(held: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:
-    """Everything that a design asks for and that is missing."""
-    editing.edit(held, design, progress, stop, purse)
-    held.back_up()
-    measure(held, design, progress, stop)
-    judging.judge(held, design, progress, stop, purse)
-
-
-def measure(held: Run, design: Design, progress: Progress, stop: Stop) -> None:
-    """Measures also what a spent budget leaves unjudged: it costs nothing. Only Ctrl-C keeps it from doing so."""
-    own = Stop()
+def measure_regardless(run: Run, design: Design, progress: Progress, stop: Stop) -> None:
+    """Measure also what a spent budget leaves unjudged: it costs nothing. Only Ctrl-C keeps it from doing so."""
+    own_stop = Stop()
     if stop.reason != INTERRUPTED:
-        measuring.measure(held, design, progress, own)
-    if own.reason == INTERRUPTED:
+        measure(run, design, progress, own_stop)
+    if own_stop.reason == INTERRUPTED:
         raise KeyboardInterrupt
 
 
-def plan(held: Run, config: Config, portraits: Sequence[Portrait]) -> Design:
-    """Notes every trial, before anything is spent on it."""
-    design = designs.make(config, portraits, designs.known(held, config, portraits))
+def plan(run: Run, config: Config, portraits: Sequence[Portrait]) -> Design:
+    """Every trial, recorded before anything is spent on it."""
+    design = make_design(config, portraits, run)
     if not design.trials:
         raise InputError("The audit asks for no edits.", "Check its sources, groups and prompts.")
-    designs.note(held, design)
+    record_design(run, design)
     return design
 
 
-def report(held: Run, design: Design, progress: Progress) -> Path:
+def report(run: Run, design: Design, progress: Progress) -> Path:
     """Analyses what is there and writes report.html, unless it shows this very state already.
 
     The page alone, which is quick; `report_again` writes all of it.
     """
-    path = held.path / REPORT
-    if shows(path, held):
+    path = run.path / REPORT
+    if shows(path, run):
         progress.say("Report: up to date, nothing to do")
         return path
     from stillme.report import publish  # polars, scipy and jinja2 load only when there is something to analyse
 
-    publish.write(held, design, path)
+    publish.write(run, design, path)
     progress.say("Report: the page is written")
     return path
 
 
-def _raise_if_incomplete(held: Run, whole: Design, only: Sequence[str], stop: Stop, purse: Purse) -> None:
-    design = whole.only(only)
-    edits = len(editing.missing(held, design))
-    verdicts = len(judging.missing(held, design)[0])
-    measurements = measuring.count(measuring.missing(held, design)[0])
-    mitigates = whole.config.audit.experiments.mitigate is not None and (not only or MITIGATE in only)
-    unread = len(extracting.missing(held, whole.config, whole.portraits)) if mitigates else 0
-    waits = draw.waits(held, whole) if mitigates else ""
-    if edits or verdicts or measurements or unread or waits:
-        failed = "" if not (edits or verdicts or measurements or unread) else _why(purse)
-        why = stop.reason or purse.reason or failed or waits
-        left = f"edits missing: {edits:,}, verdicts missing: {verdicts:,}"
-        left += f", measurements missing: {measurements:,}" if design.measures else ""
-        left += f", portraits whose features are not read: {unread:,}" if unread else ""
+def _raise_if_incomplete(run: Run, design: Design, only: Sequence[str], stop: Stop, budget: Purse) -> None:
+    part = design.only(only)
+    n_edits, n_verdicts = len(pending_edits(run, part)), len(pending_judge_tasks(run, part))
+    n_measurements = count_measurements(pending_measurements(run, part)[0])
+    mitigates = design.config.audit.experiments.mitigate is not None and (not only or MITIGATE in only)
+    n_portraits = len(portraits_without_features(run, design.config, design.portraits)) if mitigates else 0
+    waits = draw.waits(run, design) if mitigates else ""
+    if n_edits or n_verdicts or n_measurements or n_portraits or waits:
+        failure = _describe_failure(budget) if n_edits or n_verdicts or n_measurements or n_portraits else ""
+        reason = stop.reason or budget.reason or failure or waits
+        missing = f"edits missing: {n_edits:,}, verdicts missing: {n_verdicts:,}"
+        missing += f", measurements missing: {n_measurements:,}" if part.measures else ""
+        missing += f", portraits whose features are not read: {n_portraits:,}" if n_portraits else ""
         raise IncompleteError(
-            f"The audit is incomplete ({left}) because {why}.",
-            f"Everything done is kept in {held.path}; run the same command again to go on.",
+            f"The audit is incomplete ({missing}) because {reason}.",
+            f"Everything done is kept in {run.path}; run the same command again to go on.",
         )
 
 
-def _why(purse: Purse) -> str:
-    return "the edit budget is reached" if purse.edits_left else "some calls failed"
+def _describe_failure(budget: Purse) -> str:
+    return "the edit budget is reached" if budget.edits_left else "some calls failed"
 
 
 def status(path: Path) -> dict[str, Any]:
     """How far a run is; reads beside a writer."""
-    with Run.look(path) as seen:
-        design = designs.recall(seen)
-        verdicts = judging.standing(seen, design)
-        looks, judged = judging.wanted(seen, design), seen.keys("verdict")
-        again = [look.key in judged for look in looks if look.repeat]
-        first = [look.key in judged for look in looks if not look.repeat]
-        unmeasured, _ = measuring.missing(seen, design)
-        measured = measuring.standing(seen, design)
+    with Run.look(path) as run:
+        design = load_design(run)
+        tasks, judged = wanted(run, design), run.keys("verdict")
+        is_done = [task.key in judged for task in tasks if not task.repeat]
+        is_repeat_done = [task.key in judged for task in tasks if task.repeat]
+        measurements = count_measurement_statuses(run, design)
+        verdicts = count_verdict_statuses(run, design)
         return {
             "run": str(path),
             "name": design.config.audit.name,
@@ -152,20 +154,20 @@ def status(path: Path) -> dict[str, Any]:
             "preset": design.config.audit.preset,
             "trials": sum(not trial.is_control for trial in design.trials),
             "controls": sum(trial.is_control for trial in design.trials),
-            "experiments": _experiments(seen, design),
-            "features": extracting.standing(seen, design.config, design.portraits),
-            "waits": draw.waits(seen, design),
-            "edits": dict(sorted(editing.standing(seen, design).items())),
-            "edits_missing": len(editing.missing(seen, design)),
-            "measurements": {name: dict(sorted(counts.items())) for name, counts in measured.items()},
-            "measurements_missing": measuring.count(unmeasured),
+            "experiments": _count_by_experiment(run, design),
+            "features": count_features(run, design.config, design.portraits),
+            "waits": draw.waits(run, design),
+            "edits": dict(sorted(count_edit_statuses(run, design).items())),
+            "edits_missing": len(pending_edits(run, design)),
+            "measurements": {name: dict(sorted(counts.items())) for name, counts in measurements.items()},
+            "measurements_missing": count_measurements(pending_measurements(run, design)[0]),
             "verdicts": {judge: dict(sorted(counts.items())) for judge, counts in verdicts.items()},
-            "verdicts_done": sum(first),
-            "verdicts_missing": len(first) - sum(first),
-            "second_looks_done": sum(again),
-            "second_looks_missing": len(again) - sum(again),
-            "attempts": seen.query("SELECT count(*) FROM attempt")[0][0],
-            "cost_usd": seen.spent_usd(),
+            "verdicts_done": sum(is_done),
+            "verdicts_missing": len(is_done) - sum(is_done),
+            "second_looks_done": sum(is_repeat_done),
+            "second_looks_missing": len(is_repeat_done) - sum(is_repeat_done),
+            "attempts": run.query("SELECT count(*) FROM attempt")[0][0],
+            "cost_usd": run.spent_usd(),
             "report": str(path / REPORT) if (path / REPORT).is_file() else None,
             "backup": backup.made_at(path / LEDGER),
         }
@@ -173,38 +175,38 @@ def status(path: Path) -> dict[str, Any]:
 
 def check_images(path: Path, progress: Progress) -> list[str]:
     """Reads every image of a run; a sentence for each that is not what its name says."""
-    with Run.look(path) as seen:
-        names = [name for (name,) in seen.query("SELECT sha256 FROM object ORDER BY sha256")]
-        found = [said for name in names if (said := seen.fault(name))]
-    progress.say(f"Images: {len(names):,} read, {len(found):,} damaged or missing")
-    return found
+    with Run.look(path) as run:
+        names = [name for (name,) in run.query("SELECT sha256 FROM object ORDER BY sha256")]
+        sentences = [sentence for name in names if (sentence := run.fault(name))]
+    progress.say(f"Images: {len(names):,} read, {len(sentences):,} damaged or missing")
+    return sentences
 
 
 def restore(path: Path) -> backup.Restored:
     """Goes back to the copy of a damaged ledger: of a run, or of a selection."""
-    known = (path / name for name in backup.LEDGERS)
-    return backup.restore(next((one for one in known if backup.backup_of(one).is_file()), path / LEDGER))
+    ledgers = (path / name for name in backup.LEDGERS)
+    return backup.restore(next((file for file in ledgers if backup.backup_of(file).is_file()), path / LEDGER))
 
 
-def _experiments(seen: Run, design: Design) -> dict[str, dict[str, int]]:
+def _count_by_experiment(run: Run, design: Design) -> dict[str, dict[str, int]]:
     """Experiment -> its trials, and what is missing of it; an edit counts in every experiment that needs it."""
-    found = {}
+    counts = {}
     for name in dict.fromkeys(trial.experiment for trial in design.trials):
         part = design.only([name])
-        found[name] = {
+        counts[name] = {
             "trials": len(part.trials),
-            "edits_missing": len(editing.missing(seen, part)),
-            "verdicts_missing": len(judging.missing(seen, part)[0]),
+            "edits_missing": len(pending_edits(run, part)),
+            "verdicts_missing": len(pending_judge_tasks(run, part)),
         }
-    return found
+    return counts
 
 
 def export(path: Path, folder: Path, file_format: str) -> list[Path]:
     """The run's tidy frames as files that pandas, R and DuckDB read."""
     from stillme.report import publish
 
-    with Run.look(path) as seen:
-        return publish.export(seen, designs.recall(seen), folder, file_format)
+    with Run.look(path) as run:
+        return publish.export(run, load_design(run), folder, file_format)
 
 
 def report_again(
@@ -219,12 +221,12 @@ def report_again(
     """The whole report of a run, from the run alone; `only`: these parts of it; not `whole`: the page as `run`
     writes it; `browse_most`: of how many edits pictures and raw exchanges can be browsed. Without `anew` one that
     shows this very state stays."""
-    from stillme.report import folder as reporting
+    from stillme.report import folder
 
-    with Run.look(path) as seen:
-        if not anew and reporting.is_current(seen, path / REPORT, faces):
+    with Run.look(path) as run:
+        if not anew and folder.is_current(run, path / REPORT, faces):
             progress.say("Report: up to date, nothing to do")
             return path / REPORT
-        design = designs.recall(seen)
+        design = load_design(run)
         page = path / REPORT
-        return reporting.write(seen, design, page, faces, whole, only, progress.say, browse_most=browse_most)
+        return folder.write(run, design, page, faces, whole, only, progress.say, browse_most=browse_most)

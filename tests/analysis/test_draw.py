@@ -15,8 +15,8 @@ from stillme.core.errors import IncompleteError
 from stillme.core.records import DIAGNOSE, MITIGATE, EditReply, EditRequest, JudgeReply, JudgeRequest, Status
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.plan import design as designs
 from stillme.plan.config import Config
+from stillme.plan.design import draw_key, load_design
 from stillme.plan.mitigation.sampling import Cell
 from tests.scripted import ACTORS, Judge
 
@@ -75,8 +75,8 @@ def audit(load: Load, mitigate: dict[str, Any] | None = None, diagnose: dict[str
 def drawn(config: Config) -> list[tuple[str, str, str]] | None:
     """The cases as (race, prompt, editor); None where none were drawn yet."""
     with Run.look(config.run) as held:
-        design = designs.recall(held)
-        kept = held.drawn(designs.draw_key(design.config, design.portraits))
+        design = load_design(held)
+        kept = held.drawn(draw_key(design.config, design.portraits))
         race = {portrait.key: portrait.labels["race"] for portrait in design.portraits}
     return None if kept is None else [(race[portrait], prompt, editor) for portrait, prompt, editor in kept]
 
@@ -89,7 +89,7 @@ def trials(config: Config, experiment: str = MITIGATE) -> int:
 
 def waits(config: Config) -> str:
     with Run.look(config.run) as held:
-        return draw.waits(held, designs.recall(held))
+        return draw.waits(held, load_design(held))
 
 
 def test_the_cases_are_those_in_which_drift_was_seen(load_audit: Load, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +122,7 @@ def test_a_change_that_the_prompt_asks_for_is_no_drift(load_audit: Load) -> None
     config = audit(load_audit)
     pipeline.run(config, Progress(), [DIAGNOSE])
     with Run.look(config.run) as held:
-        design = designs.recall(held)
+        design = load_design(held)
         rules = config.protocol.mitigation
         assert rules is not None
         older = replace(config.protocol, mitigation=rules.model_copy(update={"drifted": ("seems_older",)}))

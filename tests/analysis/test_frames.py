@@ -9,12 +9,12 @@ import polars as pl
 from stillme.analysis.frames import ROUNDINGS, ensembles, tidy
 from stillme.judges.ensemble import combine
 from stillme.ledger import Run, frames
-from stillme.plan import design as designs
+from stillme.plan.design import load_design
 
 
 def test_every_rounding_is_what_it_is_alone(finished: Path) -> None:
     with Run.look(finished / "run") as run:
-        design = designs.recall(run)
+        design = load_design(run)
         found = tidy(run, design)
         asked = frames.asked(design.config.protocol, found.edits)
     assert tuple(found.scores) == ROUNDINGS
@@ -26,8 +26,8 @@ def test_every_rounding_is_what_it_is_alone(finished: Path) -> None:
 
 def test_what_nobody_judged_is_missing_and_in_its_place(finished: Path) -> None:
     with Run.look(finished / "run") as run:
-        found = tidy(run, designs.recall(run))
-        asked = frames.asked(designs.recall(run).config.protocol, found.edits)
+        found = tidy(run, load_design(run))
+        asked = frames.asked(load_design(run).config.protocol, found.edits)
     some = found.judged.filter(pl.col("axis") != "skin_tone")
     for _, frame in ensembles(asked, some):
         assert frame.select("trial", "axis").equals(asked.select("trial", "axis"))
@@ -41,7 +41,7 @@ def test_what_nobody_judged_is_missing_and_in_its_place(finished: Path) -> None:
 def test_keys_and_labels_are_strings_and_scores_whole_numbers(finished: Path) -> None:
     """What `stillme export` writes: whoever reads the files relies on it."""
     with Run.look(finished / "run") as run:
-        found = tidy(run, designs.recall(run))
+        found = tidy(run, load_design(run))
     for frame in (found.judged, *found.scores.values()):
         kinds = dict(frame.schema)
         assert all(kinds[name] == pl.String for name in ("trial", "edit", "person", "editor", "axis", "race"))

@@ -15,7 +15,7 @@ import pytest
 from stillme.analysis.frames import Tidy, tidy
 from stillme.core.records import Adjudication
 from stillme.ledger import Run
-from stillme.plan import design as designing
+from stillme.plan.design import load_design
 from tests.browser.conftest import IN_CHROMIUM, Open, expect, focus, is_wide, press, violations
 from tests.browser.conftest import small as too_small
 from tests.report.review import wall
@@ -53,7 +53,7 @@ def fresh(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def tidied(tool: Tool) -> Tidy:
     """What the tool should show, from the run itself."""
     with Run.look(tool.run) as seen:
-        return tidy(seen, designing.recall(seen))
+        return tidy(seen, load_design(seen))
 
 
 def ready(page: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from stillme.cli import completion, init
 from stillme.ledger.run import LEDGER
-from stillme.plan.config import Experiments
+from stillme.plan.audit import Experiments
 from stillme.protocol import Protocol
 from stillme.report import folder
 

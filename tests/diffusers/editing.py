@@ -17,7 +17,7 @@ from PIL import Image
 from stillme.core import images
 from stillme.core.records import EditReply, EditRequest
 from stillme.editors import BACKENDS
-from stillme.engine.backends import Place, Prepared, make_again
+from stillme.engine.backends import BackendContext, PreparedEditor, rebuild_backend
 from stillme.protocol import builtin
 from stillme.sources import heads
 
@@ -29,11 +29,11 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
-def prepare(kind: str, folder: Path, **settings: Any) -> Prepared[Any]:
+def prepare(kind: str, folder: Path, **settings: Any) -> PreparedEditor[Any]:
     """A real backend on a tiny pipeline, on the CPU, with few steps."""
     module = __import__(BACKENDS[kind], fromlist=["prepare"])
     chosen = {"source": str(folder), "device": "cpu", **QUICK[kind], **settings}
-    prepared: Prepared[Any] = module.prepare(module.Settings(**chosen), Place(Path(), builtin()))
+    prepared: PreparedEditor[Any] = module.prepare(module.Settings(**chosen), BackendContext(Path(), builtin()))
     return prepared
 
 
@@ -41,7 +41,7 @@ def recipe(kind: str, folder: Path, **settings: Any) -> Any:
     """The same in a form that another process can be given."""
     module = __import__(BACKENDS[kind], fromlist=["prepare"])
     chosen = module.Settings(**{"source": str(folder), "device": "cpu", **QUICK[kind], **settings})
-    return partial(make_again, BACKENDS[kind], chosen, Place(Path(), builtin()))
+    return partial(rebuild_backend, BACKENDS[kind], chosen, BackendContext(Path(), builtin()))
 
 
 @lru_cache(maxsize=16)

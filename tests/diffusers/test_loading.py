@@ -21,7 +21,7 @@ from stillme.core.errors import SurroundingsError
 from stillme.core.records import Status
 from stillme.editors import flux2
 from stillme.editors.diffusing import Diffuser
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.plan import config
 from stillme.protocol import builtin
 from tests.conftest import Write
@@ -44,7 +44,7 @@ def hub(flux2_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def from_hub(**settings: Any) -> Any:
     given = {"source": REPOSITORY, "revision": COMMIT, "device": "cpu", "num_inference_steps": 2, **settings}
-    return flux2.prepare(flux2.Settings(local_files_only=True, **given), Place(Path(), builtin()))
+    return flux2.prepare(flux2.Settings(local_files_only=True, **given), BackendContext(Path(), builtin()))
 
 
 def test_a_repository_is_loaded_at_its_commit(hub: Path, flux2_folder: Path) -> None:
@@ -90,9 +90,9 @@ def test_another_process_refuses_a_folder_that_changed_as_well(
         "flux"
     ]
     (folder / "scheduler/scheduler_config.json").write_text("{}", encoding="utf-8")
-    assert made.recipe is not None
+    assert made.factory is not None
     with pytest.raises(SurroundingsError, match="not those that were prepared"):
-        made.recipe()
+        made.factory()
 
 
 @pytest.mark.parametrize("part", ["transformer", "text_encoder", "vae"])

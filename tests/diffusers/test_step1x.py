@@ -16,7 +16,7 @@ from stillme.core import images
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import VAE_ROUND_TRIP, openai
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.protocol import builtin
 from tests.conftest import Write
 from tests.diffusers import standin
@@ -110,7 +110,7 @@ def test_served_it_gives_the_same_picture_notes_and_extras(server: dict[str, Any
 
 
 async def _edited(settings: dict[str, Any], asked: EditRequest) -> EditReply:
-    editor = openai.prepare(openai.Settings(**settings), Place(Path(), builtin())).make()
+    editor = openai.prepare(openai.Settings(**settings), BackendContext(Path(), builtin())).make()
     try:
         return await editor.edit(asked)
     finally:

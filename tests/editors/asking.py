@@ -12,7 +12,7 @@ from typing import Any
 from stillme.core import images
 from stillme.core.records import EditReply, EditRequest
 from stillme.editors import bfl, gemini, openai
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.ledger import Run
 from stillme.plan.config import Config
 from stillme.protocol import builtin
@@ -20,7 +20,7 @@ from stillme.sources import heads
 from tests.editors.providers import Server
 
 KEY, SECRET = "STILLME_TEST_KEY", "sk-test-0123456789"
-PLACE = Place(Path(), builtin(), KEY)
+PLACE = BackendContext(Path(), builtin(), KEY)
 
 
 def request(*references: bytes) -> EditRequest:
@@ -39,12 +39,12 @@ class Hosted:
     def settings(self, **settings: Any) -> Any:
         return self.module.Settings.model_validate({**self.quick, **settings})
 
-    def prepared(self, **settings: Any) -> Prepared[Any]:
-        made: Prepared[Any] = self.module.prepare(self.settings(**settings), PLACE)
+    def prepared(self, **settings: Any) -> PreparedEditor[Any]:
+        made: PreparedEditor[Any] = self.module.prepare(self.settings(**settings), PLACE)
         return made
 
     def edit(
-        self, server: Server, asked: EditRequest | None = None, place: Place = PLACE, **more: Any
+        self, server: Server, asked: EditRequest | None = None, place: BackendContext = PLACE, **more: Any
     ) -> EditReply:
         async def call() -> EditReply:
             editor = self.module.prepare(self.settings(base_url=server.url, **more), place).make()

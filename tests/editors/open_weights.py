@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.ledger.run import settings_hash
 from stillme.protocol import builtin
 
@@ -21,10 +21,10 @@ def pipeline_folder(folder: Path, weights: bytes = b"w" * 3_000_000) -> Path:
     return folder
 
 
-def prepare(module: Any, folder: Path, **settings: Any) -> Prepared[Any]:
-    prepared: Prepared[Any] = module.prepare(module.Settings(**settings), Place(folder, builtin()))
+def prepare(module: Any, folder: Path, **settings: Any) -> PreparedEditor[Any]:
+    prepared: PreparedEditor[Any] = module.prepare(module.Settings(**settings), BackendContext(folder, builtin()))
     return prepared
 
 
-def key(prepared: Prepared[Any]) -> str:
+def key(prepared: PreparedEditor[Any]) -> str:
     return settings_hash("editor", prepared.effective)

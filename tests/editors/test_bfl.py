@@ -12,7 +12,7 @@ from stillme import pipeline
 from stillme.core.records import Status
 from stillme.editors import hosted
 from stillme.editors.bfl import BflEditor
-from stillme.engine.backends import Lane
+from stillme.engine.backends import ExecutionMode
 from stillme.engine.progress import Progress
 from stillme.plan.config import Config
 from tests.editors.asking import BFL, SECRET, request, rows
@@ -169,7 +169,7 @@ def test_the_services_own_hosts_may_be_named() -> None:
 
 def test_what_a_plan_needs_to_know() -> None:
     one = prepared()
-    assert one.lane is Lane.REMOTE and one.concurrency == 16 and one.most_images == 8
+    assert one.mode is ExecutionMode.REMOTE and one.concurrency == 16 and one.most_images == 8
     assert one.price is not None and one.dropped == {}
     with pytest.raises(ValidationError, match="concurrency"):
         prepared(concurrency=25)  # the service takes 24

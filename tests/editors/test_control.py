@@ -8,7 +8,7 @@ import pytest
 from stillme.core import images
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors.control import Control, Settings, prepare
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.protocol import Protocol
 from stillme.sources import heads
 
@@ -58,7 +58,7 @@ def test_a_portrait_too_large_to_be_enlarged_is_rejected() -> None:
 
 
 def test_settings_are_part_of_what_is_done(protocol: Protocol) -> None:
-    place = Place(Path(), protocol)
+    place = BackendContext(Path(), protocol)
     one, other = (prepare(Settings(quality=60, scale=scale), place) for scale in (1.0, 2.0))
     assert one.effective != other.effective
     assert one.description == "Saved again as JPEG of quality 60; nothing is edited."

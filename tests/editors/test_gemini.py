@@ -9,7 +9,7 @@ from stillme import pipeline
 from stillme.core.errors import IncompleteError
 from stillme.core.records import Status
 from stillme.editors import hosted
-from stillme.engine.backends import Lane
+from stillme.engine.backends import ExecutionMode
 from stillme.engine.progress import Progress
 from stillme.plan.config import Config
 from tests.editors.asking import GEMINI, SECRET, request, rows
@@ -113,7 +113,7 @@ def test_a_success_without_a_picture(name: str) -> None:
 
 def test_what_a_plan_needs_to_know() -> None:
     one = prepared(concurrency=5)
-    assert one.lane is Lane.REMOTE and one.concurrency == 5 and one.most_images == 14
+    assert one.mode is ExecutionMode.REMOTE and one.concurrency == 5 and one.most_images == 14
     assert one.price is not None and one.price_usd == one.price.expected
     assert one.dropped == {} and "wish" in one.caveats[0]
 

@@ -16,7 +16,7 @@ from stillme.core.errors import FaultsError, SurroundingsError
 from stillme.editors import VAE_ROUND_TRIP, flux2, qwen, step1x
 from stillme.editors.weights import fingerprint
 from stillme.engine import backends
-from stillme.engine.backends import Lane
+from stillme.engine.backends import ExecutionMode
 from stillme.plan import config
 from tests.conftest import Write
 from tests.editors.open_weights import key, pipeline_folder, prepare
@@ -126,7 +126,7 @@ def test_the_published_settings_are_those_of_the_protocol(tmp_path: Path) -> Non
 def test_what_is_prepared_says_what_it_needs(tmp_path: Path) -> None:
     made = {module: prepare(module, tmp_path, revision=COMMIT) for module in MODULES}
     for one in made.values():
-        assert one.lane is Lane.MODEL and one.deadline and one.controls == (VAE_ROUND_TRIP,)
+        assert one.mode is ExecutionMode.MODEL and one.deadline and one.controls == (VAE_ROUND_TRIP,)
         assert {"torch", "diffusers"} <= set(one.requires) and one.needs["vram_gb"] > 0
     assert made[qwen].dropped["attention_slicing"] == "no component of the pipeline has it"
     assert "true_cfg_scale" in made[qwen].dropped["guidance_scale"]

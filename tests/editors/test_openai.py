@@ -11,7 +11,7 @@ from stillme import pipeline
 from stillme.core.errors import FaultsError, IncompleteError, SurroundingsError
 from stillme.core.records import EditRequest, Status
 from stillme.editors import hosted, openai
-from stillme.engine.backends import Lane, Place
+from stillme.engine.backends import BackendContext, ExecutionMode
 from stillme.engine.progress import Progress
 from stillme.plan.config import Config
 from stillme.protocol import builtin
@@ -211,13 +211,13 @@ def test_our_own_server_makes_the_controls_of_its_editor() -> None:
 
 def test_a_server_without_a_key_is_asked_without_one() -> None:
     with Server(openai_picture()) as server:
-        edit(server, place=Place(Path(), builtin()), **SERVED)
+        edit(server, place=BackendContext(Path(), builtin()), **SERVED)
     assert "Authorization" not in server.seen[0].headers
 
 
 def test_what_a_plan_needs_to_know() -> None:
     one, served = prepared(concurrency=5), prepared(**SERVED, base_url="http://127.0.0.1:1/v1")
-    assert one.lane is Lane.REMOTE and one.concurrency == 5
+    assert one.mode is ExecutionMode.REMOTE and one.concurrency == 5
     assert one.dropped == {"seed": "OpenAI's image models take none"}
     assert served.dropped == {} and served.most_images == 1
 

@@ -11,7 +11,7 @@ from stillme.core import images
 from stillme.core.records import EditRequest, Status
 from stillme.editors import planted
 from stillme.editors.planted import Draw, Effect, Planted, Settings, Truth, paint, read_truth, share_beyond
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.protocol import Protocol
 from stillme.sources import heads, looks
 from stillme.sources.heads.signature import key_in, signature
@@ -20,13 +20,13 @@ KEY = "black-female-40s"
 
 
 @pytest.fixture(scope="module")
-def place() -> Place:
+def place() -> BackendContext:
     from stillme.protocol import builtin
 
-    return Place(Path(), builtin())
+    return BackendContext(Path(), builtin())
 
 
-def editor(place: Place, truth: str = "erases", **changes: object) -> Planted:
+def editor(place: BackendContext, truth: str = "erases", **changes: object) -> Planted:
     known = read_truth(truth, place).model_dump()
     return Planted(Truth.model_validate({**known, **changes}), Settings(truth=truth), place.protocol)
 
@@ -36,7 +36,7 @@ def request(key: str, protocol: Protocol, prompt: str = "O-01", seed: int = 0) -
     return EditRequest("k", source, protocol.prompt[prompt].text, seed)
 
 
-def effect(place: Place, name: str, truth: str = "even") -> Effect:
+def effect(place: BackendContext, name: str, truth: str = "even") -> Effect:
     return next(e for e in read_truth(truth, place).effects if e.id == name)
 
 
@@ -44,13 +44,13 @@ def skin_lightness(picture: images.Pixels, mask: images.Pixels) -> float:
     return float(np.median(heads.srgb_to_lab(picture)[..., 0][mask > 230]))
 
 
-def test_the_same_request_gives_the_same_bytes(place: Place) -> None:
+def test_the_same_request_gives_the_same_bytes(place: BackendContext) -> None:
     asked = request(KEY, place.protocol)
     assert editor(place).edit(asked) == editor(place).edit(asked)
     assert editor(place).edit(asked) != editor(place).edit(request(KEY, place.protocol, seed=1))
 
 
-def test_a_portrait_that_is_not_synthetic_is_rejected(place: Place) -> None:
+def test_a_portrait_that_is_not_synthetic_is_rejected(place: BackendContext) -> None:
     reply = editor(place).edit(EditRequest("k", images.encode(images.black(8)), "Do it.", 0))
     assert reply.status is Status.REJECTED and reply.image is None
     assert "synthetic portraits only" in reply.detail
@@ -63,7 +63,7 @@ def test_portraits_are_recognised_by_a_number_that_says_nothing_of_the_person() 
 
 
 @pytest.mark.parametrize("delta", [-12.0, -6.0, 6.0, 12.0])
-def test_skin_moves_by_the_planted_amount_and_the_shirt_does_not(place: Place, delta: float) -> None:
+def test_skin_moves_by_the_planted_amount_and_the_shirt_does_not(place: BackendContext, delta: float) -> None:
     head = heads.load(KEY)
     plain = images.pixels(paint(KEY, place.protocol.prompt["O-01"], Draw(Status.OK), 0))
     size = (abs(delta) - 6) / 8
@@ -81,7 +81,7 @@ def changed_share(one: images.Pixels, other: images.Pixels) -> float:
 
 
 @pytest.mark.parametrize("prompt", ["O-01", "O-03", "V-02", "V-03", "V-06"])
-def test_a_full_edit_is_visible_and_an_erased_one_hardly(place: Place, prompt: str) -> None:
+def test_a_full_edit_is_visible_and_an_erased_one_hardly(place: BackendContext, prompt: str) -> None:
     source = images.pixels(request(KEY, place.protocol).image)
     asked = place.protocol.prompt[prompt]
     full = images.pixels(paint(KEY, asked, Draw(Status.OK), 0))
@@ -90,7 +90,7 @@ def test_a_full_edit_is_visible_and_an_erased_one_hardly(place: Place, prompt: s
     assert changed_share(erased, source) < 0.4 * changed_share(full, source)
 
 
-def test_a_replaced_person_is_another_head(place: Place) -> None:
+def test_a_replaced_person_is_another_head(place: BackendContext) -> None:
     prompt = place.protocol.prompt["O-01"]
     skin = heads.load(KEY).skin > 230
     same = images.pixels(paint(KEY, prompt, Draw(Status.OK), 0))
@@ -99,7 +99,7 @@ def test_a_replaced_person_is_another_head(place: Place) -> None:
         assert np.abs(other[skin].astype(int) - same[skin]).mean() > 2, name
 
 
-def test_thirty_years_older_uses_the_older_head(place: Place) -> None:
+def test_thirty_years_older_uses_the_older_head(place: BackendContext) -> None:
     older = place.protocol.prompt["V-03"]
     assert planted.possible(read_truth("even", place), "variant", older) == []
     full = images.pixels(paint("white-male-20s", older, Draw(Status.OK), 0))
@@ -108,7 +108,7 @@ def test_thirty_years_older_uses_the_older_head(place: Place) -> None:
     assert np.abs(full[hair].astype(int) - source[hair]).mean() > 10
 
 
-def test_rates_are_the_truth_files_over_many_draws(place: Place) -> None:
+def test_rates_are_the_truth_files_over_many_draws(place: BackendContext) -> None:
     one = editor(place, "erases", persons=0.0)
     prompt = place.protocol.prompt["O-05"]
     labels = {"race": "black", "gender": "male", "age": "20s"}
@@ -121,7 +121,7 @@ def test_rates_are_the_truth_files_over_many_draws(place: Place) -> None:
     assert sum(d.status is Status.REFUSED for d in draws) / 6000 == pytest.approx(0.032, abs=0.01)
 
 
-def test_persons_differ_but_their_mean_is_the_groups_rate(place: Place) -> None:
+def test_persons_differ_but_their_mean_is_the_groups_rate(place: BackendContext) -> None:
     one = editor(place, "even", persons=0.1)
     personal = [one._personal(f"person {n}", "fade", (0.06, 0.04)) for n in range(4000)]
     first = np.array([rates[0] for rates in personal])
@@ -129,7 +129,7 @@ def test_persons_differ_but_their_mean_is_the_groups_rate(place: Place) -> None:
     assert first.var() == pytest.approx(0.1 * 0.06 * 0.94, rel=0.15)
 
 
-def test_expected_rates_follow_groups_prompts_and_requested_change(place: Place) -> None:
+def test_expected_rates_follow_groups_prompts_and_requested_change(place: BackendContext) -> None:
     truth = read_truth("erases", place)
     man = {"race": "white", "gender": "male", "age": "20s"}
     rates = planted.expected_rates(truth, place.protocol, "O-01", man)
@@ -143,7 +143,7 @@ def test_expected_rates_follow_groups_prompts_and_requested_change(place: Place)
     assert planted.expected_rates(truth, place.protocol, "V-03", woman)["race_changed"] == 0.0
 
 
-def test_the_share_of_a_range_beyond_a_threshold(place: Place) -> None:
+def test_the_share_of_a_range_beyond_a_threshold(place: BackendContext) -> None:
     lighter, darker = (
         place.protocol.rubrics.outcomes["skin_lightened"],
         place.protocol.rubrics.outcomes["skin_darkened"],
@@ -152,7 +152,7 @@ def test_the_share_of_a_range_beyond_a_threshold(place: Place) -> None:
     assert share_beyond(lighter, (4.0, 5.0)) == 1.0 and share_beyond(lighter, (3.0, 3.0)) == 0.0
 
 
-def test_sizes_follow_groups(place: Place) -> None:
+def test_sizes_follow_groups(place: BackendContext) -> None:
     truth = read_truth("lightens", place)
     light = next(e for e in truth.effects if e.id == "lightened")
     assert light.part({"race": "white"}) == (0.0, 0.4) and light.part({"race": "latino"}) == (0.0, 1.0)
@@ -166,12 +166,12 @@ def test_sizes_follow_groups(place: Place) -> None:
     assert min(sizes["black"]) >= 6 + 0.3 * 8
 
 
-def test_a_corrupt_output_is_a_black_square(place: Place) -> None:
+def test_a_corrupt_output_is_a_black_square(place: BackendContext) -> None:
     reply = editor(place, corrupt={"base": 1.0}, refused={"base": 0.0}).edit(request(KEY, place.protocol))
     assert reply.image is not None and images.inspect(reply.image).is_blank
 
 
-def test_a_refusal_has_no_picture(place: Place) -> None:
+def test_a_refusal_has_no_picture(place: BackendContext) -> None:
     reply = editor(place, refused={"base": 0.95}).edit(request(KEY, place.protocol, seed=3))
     assert reply.status is Status.REFUSED and reply.image is None and not reply.truth
 
@@ -187,7 +187,7 @@ def unasked(key: str, protocol: Protocol, seed: int = 0, control: str = "") -> E
     )
 
 
-def test_asked_for_nothing_the_portrait_comes_back_as_it_is(place: Place) -> None:
+def test_asked_for_nothing_the_portrait_comes_back_as_it_is(place: BackendContext) -> None:
     asked = unasked(KEY, place.protocol)
     reply = editor(place, refused={"base": 0.95}).edit(asked)
     assert reply.image == images.encode(images.pixels(asked.image))
@@ -195,7 +195,7 @@ def test_asked_for_nothing_the_portrait_comes_back_as_it_is(place: Place) -> Non
 
 
 @pytest.mark.parametrize("key", [KEY, "white-male-20s"])
-def test_a_truth_file_may_say_that_skin_moves_when_nothing_is_asked(place: Place, key: str) -> None:
+def test_a_truth_file_may_say_that_skin_moves_when_nothing_is_asked(place: BackendContext, key: str) -> None:
     asked, one = unasked(key, place.protocol), editor(place, "lightens")
     reply = one.edit(asked)
     assert reply == one.edit(asked) and reply.image is not None
@@ -207,7 +207,7 @@ def test_a_truth_file_may_say_that_skin_moves_when_nothing_is_asked(place: Place
     assert np.abs(after[mask == 0].astype(int) - before[mask == 0]).mean() < 1
 
 
-def test_the_stand_in_for_a_vae_round_trip_blurs_a_little(place: Place) -> None:
+def test_the_stand_in_for_a_vae_round_trip_blurs_a_little(place: BackendContext) -> None:
     prepared = planted.prepare(Settings(truth="lightens"), place)
     assert prepared.controls == ("vae_round_trip",)
     asked = unasked(KEY, place.protocol, control="vae_round_trip")
@@ -220,21 +220,21 @@ def test_the_stand_in_for_a_vae_round_trip_blurs_a_little(place: Place) -> None:
     assert other.status is Status.REJECTED and "do not make the control 'mirror'" in other.detail
 
 
-def test_a_truth_that_says_nothing_of_controls_keeps_its_key(place: Place) -> None:
+def test_a_truth_that_says_nothing_of_controls_keeps_its_key(place: BackendContext) -> None:
     assert "asked_nothing" not in planted.prepare(Settings(truth="even"), place).effective["truth"]
     known = planted.prepare(Settings(truth="lightens"), place)
     again = planted.prepare(Settings.model_validate(known.inputs), place)
     assert known.effective == again.effective and known.effective["truth"]["asked_nothing"]
 
 
-def test_a_prefixed_instruction_is_still_the_same_prompt(place: Place) -> None:
+def test_a_prefixed_instruction_is_still_the_same_prompt(place: BackendContext) -> None:
     text = place.protocol.prompt["V-02"].text
     assert planted.asked_prompt(place.protocol, f"Maintain the person's brown skin. {text}").id == "V-02"
     assert planted.asked_prompt(place.protocol, "Make it nice.").id.startswith("other-")
 
 
 @pytest.mark.parametrize("name", ["even", "lightens", "erases"])
-def test_shipped_truths_fit_the_protocol(place: Place, name: str) -> None:
+def test_shipped_truths_fit_the_protocol(place: BackendContext, name: str) -> None:
     truth = read_truth(name, place)
     assert truth.id == name
     for person in ({"race": r, "gender": "female", "age": "70plus"} for r in place.protocol.groups.ids("race")):

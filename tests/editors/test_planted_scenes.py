@@ -10,7 +10,7 @@ import pytest
 from stillme.core import images
 from stillme.core.records import SHOWN_GENDER, SHOWN_ROLE, EditReply, EditRequest, Status
 from stillme.editors.planted import Planted, Settings, Truth, prepare
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.protocol import builtin
 from stillme.sources import synthetic
 from tests.judges.asking import PLACE
@@ -22,7 +22,7 @@ NONE = {"base": 0.0}
 @cache
 def portraits() -> dict[str, bytes]:
     groups = {"race": ("indian",), "age": ("40s",)}
-    made = synthetic.prepare(synthetic.Settings(groups=groups), Place(PLACE.folder, builtin())).make()
+    made = synthetic.prepare(synthetic.Settings(groups=groups), BackendContext(PLACE.folder, builtin())).make()
     return {portrait.labels["gender"]: content for portrait, content in made.portraits()}
 
 

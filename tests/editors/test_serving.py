@@ -22,7 +22,7 @@ from stillme.core.errors import InputError, SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import openai, serving
 from stillme.editors.serving import Desk
-from stillme.engine.backends import Lane, Place, Prepared
+from stillme.engine.backends import BackendContext, ExecutionMode, PreparedEditor
 from stillme.plan import config
 from stillme.protocol import builtin
 from stillme.sources import heads
@@ -63,9 +63,17 @@ def broken() -> Scripted:
 CALL = {"num_inference_steps": 28, "true_cfg_scale": 6.0, "negative_prompt": " ", "thinking": False}
 
 
-def prepared(recipe: Any = Scripted, **more: Any) -> Prepared[Any]:
+def prepared(recipe: Any = Scripted, **more: Any) -> PreparedEditor[Any]:
     effective = {"backend": "scripted", "call": CALL}
-    return Prepared(effective, {}, make=Scripted, recipe=recipe, lane=Lane.MODEL, most_images=2, **more)
+    return PreparedEditor(
+        effective=effective,
+        inputs={},
+        make=Scripted,
+        factory=recipe,
+        mode=ExecutionMode.MODEL,
+        most_images=2,
+        **more,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -272,14 +280,14 @@ def test_the_whole_way_gives_the_same_bytes_as_the_editor_here(address: tuple[st
     served = {"service": "stillme", "base_url": base, "model": "even", "extra": {"settings": server}}
     there = asyncio.run(_edited(served, request))
     module = __import__("stillme.editors.planted", fromlist=["x"])
-    here = module.prepare(module.Settings(truth="even"), Place(Path(), protocol)).make().edit(request)
+    here = module.prepare(module.Settings(truth="even"), BackendContext(Path(), protocol)).make().edit(request)
     assert there.status is Status.OK and there.image == here.image
     with pytest.raises(SurroundingsError, match="started anew"):
         asyncio.run(_edited({**served, "extra": {"settings": "0" * 16}}, request))
 
 
 async def _edited(settings: dict[str, Any], request: EditRequest) -> EditReply:
-    editor = openai.prepare(openai.Settings(**settings), Place(Path(), builtin())).make()
+    editor = openai.prepare(openai.Settings(**settings), BackendContext(Path(), builtin())).make()
     try:
         return await editor.edit(request)
     finally:

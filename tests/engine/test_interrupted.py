@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from stillme.engine import local
-from stillme.engine.local import INTERRUPTED, Stop, side_by_side, work
+from stillme.engine import threads
+from stillme.engine.threads import INTERRUPTED, Stop, run_in_threads, run_side_by_side
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_ctrl_c_waits_for_what_is_in_flight(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     stop, begun, waits, ended = Stop(), threading.Semaphore(0), threading.Event(), []
-    join = local._join
+    join = threads._join
 
     def noted(workers: Any) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -36,8 +36,8 @@ def test_ctrl_c_waits_for_what_is_in_flight(lanes: int, monkeypatch: pytest.Monk
         waits.wait()
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(local, "_join", noted)
+    monkeypatch.setattr(threads, "_join", noted)
     threading.Thread(target=press, daemon=True).start()
-    side_by_side([lambda: work(range(5), do, 1, stop)] * lanes, stop)
+    run_side_by_side([lambda: run_in_threads(range(5), do, 1, stop)] * lanes, stop)
     assert stop.reason == INTERRUPTED
     assert ended == [0] * lanes

@@ -15,7 +15,7 @@ import pytest
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors.planted import Settings
-from stillme.engine.backends import Place, make_again
+from stillme.engine.backends import BackendContext, rebuild_backend
 from stillme.engine.processes import Apart
 from stillme.protocol import Protocol
 from stillme.sources.heads.signature import signature
@@ -78,7 +78,9 @@ def test_the_bytes_are_those_of_the_same_editor_here(protocol: Protocol) -> None
     from stillme.core import images
     from stillme.sources import heads
 
-    recipe = partial(make_again, "stillme.editors.planted", Settings(truth="lightens"), Place(Path(), protocol))
+    recipe = partial(
+        rebuild_backend, "stillme.editors.planted", Settings(truth="lightens"), BackendContext(Path(), protocol)
+    )
     apart = Apart({"planted": recipe})
     key = "indian-male-30s"
     source = images.encode(heads.photograph(heads.load(key)), comment=signature(key))

@@ -9,9 +9,9 @@ import pytest
 
 from stillme import pipeline
 from stillme.core.errors import FaultsError, SurroundingsError
-from stillme.engine.local import Stop
 from stillme.engine.progress import Progress
 from stillme.engine.ray import Cluster, Share, connected
+from stillme.engine.threads import Stop
 from stillme.plan import config
 from tests.conftest import Write
 

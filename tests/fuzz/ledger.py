@@ -16,7 +16,7 @@ from stillme.engine.progress import Progress
 from stillme.ledger import Run, shipments
 from stillme.ledger.run import LEDGER
 from stillme.plan import config
-from stillme.plan import design as designs
+from stillme.plan.design import load_design
 from tests.conftest import dump_audit
 from tests.fuzz.damage import Input, as_json, bytes_of, tree
 from tests.fuzz.target import Feed, Target, sentence
@@ -90,7 +90,7 @@ def _rows(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         with sentence(StillmeError):
             pipeline.status(run)
             with Run.look(run) as seen:
-                design = designs.recall(seen)
+                design = load_design(seen)
                 tidy(seen, design)
                 shipments.shards(seen, "a", "b")
 

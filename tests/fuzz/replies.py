@@ -23,7 +23,7 @@ from stillme.core.records import EditReply, EditRequest, Exchange, Status
 from stillme.editors import bfl
 from stillme.editors import gemini as gemini_editor
 from stillme.editors import openai as openai_editor
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.engine.http import Answer, Call, Client, RemoteError, asked_to_wait
 from stillme.judges import gemini, openai
 from stillme.judges.features import FeatureForm
@@ -86,7 +86,7 @@ SAID = (
         SECRET,
     ),
 )
-PLACE = Place(Path(), PROTOCOL, KEY)
+PLACE = BackendContext(Path(), PROTOCOL, KEY)
 ERRORS: tuple[Any, ...] = (
     {"error": {"message": f"no: {SECRET}", "type": "invalid_request_error", "code": "moderation_blocked"}},
     {"error": {"code": 429, "message": "m", "status": "RESOURCE_EXHAUSTED", "details": [{"retryDelay": "3s"}]}},

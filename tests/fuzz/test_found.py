@@ -32,7 +32,7 @@ from stillme.editors import bfl, gemini, openai
 from stillme.engine.http import Call, Client, Limits, RemoteError, asked_to_wait
 from stillme.ledger import Run
 from stillme.plan import config
-from stillme.plan import design as designs
+from stillme.plan.design import load_design
 from stillme.protocol import builtin
 from stillme.sources import Reason, Remark
 from stillme.sources.files import open_files
@@ -325,7 +325,7 @@ def test_a_row_that_somebody_changed_is_said(ledger: bytes, tmp_path: Path, sql:
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)) as connection:
         connection.execute(sql)
     with Run.look(tmp_path) as seen, pytest.raises(SurroundingsError, match=f"holds {said} that stillme did not"):
-        designs.recall(seen)
+        load_design(seen)
 
 
 @pytest.fixture(scope="module")

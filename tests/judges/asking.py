@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stillme.core.records import JudgeReply, JudgeRequest
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedJudge
 from stillme.judges.form import DriftForm
 from stillme.protocol import builtin
 from tests.editors.providers import Turn, gemini_candidate, png, says
@@ -17,7 +17,7 @@ PROTOCOL = builtin()
 FORM = DriftForm(PROTOCOL)
 KEY = "STILLME_TEST_KEY"
 SECRET = "sk-test-0123456789"
-PLACE = Place(Path(), PROTOCOL, KEY)
+PLACE = BackendContext(Path(), PROTOCOL, KEY)
 AXES = PROTOCOL.axes_of("O-01")
 SCORES = dict(zip(AXES, (4, 3, 1, 2, 5), strict=True))
 
@@ -38,7 +38,7 @@ def request(prompt: str = "O-01", **more: Any) -> JudgeRequest:
     return JudgeRequest("key", png(1), png(2), prompt=prompt, **told)
 
 
-def ask(prepared: Prepared[Any], asked: JudgeRequest | None = None) -> JudgeReply:
+def ask(prepared: PreparedJudge[Any], asked: JudgeRequest | None = None) -> JudgeReply:
     async def call() -> JudgeReply:
         judge = prepared.make()
         try:

@@ -24,7 +24,7 @@ import orjson
 
 from stillme.core.records import Attempt, Exchange, Status
 from stillme.engine.http import Client, Limits
-from stillme.engine.local import Stop
+from stillme.engine.threads import Stop
 from stillme.judges import Batch, Batches
 from stillme.judges.gemini_batches import GeminiBatches
 from stillme.judges.openai_batches import OpenaiBatches

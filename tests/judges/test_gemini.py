@@ -9,7 +9,7 @@ import pytest
 
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import JudgeReply, Status
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedJudge
 from stillme.engine.http import RemoteError
 from stillme.judges import gemini, models
 from tests.editors.providers import (
@@ -41,7 +41,7 @@ RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.3
 BY_DAY = {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}]}
 
 
-def prepared(**settings: Any) -> Prepared[gemini.GeminiJudge]:
+def prepared(**settings: Any) -> PreparedJudge[gemini.GeminiJudge]:
     return gemini.prepare(gemini.Settings.model_validate({**QUICK, **settings}), PLACE)
 
 
@@ -244,4 +244,4 @@ def test_a_secret_that_a_service_repeats_is_kept_nowhere() -> None:
 
 def test_gemini_wants_a_key() -> None:
     with pytest.raises(ValueError, match="Gemini wants a key"):
-        gemini.prepare(gemini.Settings(model="m"), Place(PLACE.folder, PLACE.protocol))
+        gemini.prepare(gemini.Settings(model="m"), BackendContext(PLACE.folder, PLACE.protocol))

@@ -7,7 +7,7 @@ import pytest
 
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import JudgeReply, Status
-from stillme.engine.backends import Lane, Place, Prepared
+from stillme.engine.backends import BackendContext, ExecutionMode, PreparedJudge
 from stillme.judges import models, openai
 from tests.editors.providers import REQUEST_ID, Server, Turn, broken_json, cut, late, openai_error, page, png, says
 from tests.judges.asking import (
@@ -30,7 +30,7 @@ QUICK: dict[str, Any] = {"model": "gpt-5-mini", "backoff_s": 0.01, "timeout_s": 
 OWN: dict[str, Any] = {"model": "a-local-one", "service": "other"}
 
 
-def prepared(**settings: Any) -> Prepared[openai.OpenaiJudge]:
+def prepared(**settings: Any) -> PreparedJudge[openai.OpenaiJudge]:
     return openai.prepare(openai.Settings.model_validate({**QUICK, **settings}), PLACE)
 
 
@@ -76,7 +76,7 @@ def test_the_request_is_what_is_documented() -> None:
 
 
 def test_a_server_of_ones_own_is_asked_without_a_key_and_in_its_words() -> None:
-    place = Place(PLACE.folder, PLACE.protocol)
+    place = BackendContext(PLACE.folder, PLACE.protocol)
     more = {"structured": "json_object", "extra": {"chat_template_kwargs": {"enable_thinking": False}}}
     with Server(openai_says(written())) as server:
         settings = openai.Settings.model_validate({**OWN, **more, "base_url": server.url, "price": None})
@@ -259,7 +259,7 @@ def test_a_batch_is_half_the_price_and_waits() -> None:
     assert live.price is not None and batch.price is not None
     assert batch.price.expected == pytest.approx(live.price.expected / 2)
     assert live.price.low < live.price.expected < live.price.high and live.price.date == models.table().date
-    assert (live.batch_wait_s, batch.batch_wait_s) == (None, 60) and live.lane is Lane.REMOTE
+    assert (live.batch_wait_s, batch.batch_wait_s) == (None, 60) and live.mode is ExecutionMode.REMOTE
     judge = batch.make()
     said = completion(written())
     assert judge.batches is not None
@@ -308,7 +308,7 @@ def test_a_hosted_service_is_started_gently_and_wants_a_key() -> None:
     assert (openai.Settings(model="m").starts_at, openai.Settings(model="m").effort) == (models.STARTS_AT, "low")
     assert openai.Settings.model_validate({"model": "m", "effort": None}).effort is None
     with pytest.raises(ValueError, match="OpenAI wants a key"):
-        openai.prepare(openai.Settings(model="m"), Place(PLACE.folder, PLACE.protocol))
+        openai.prepare(openai.Settings(model="m"), BackendContext(PLACE.folder, PLACE.protocol))
 
 
 def test_nothing_of_the_person_is_sent_unless_it_is_disclosed() -> None:

@@ -100,7 +100,7 @@ def asked(module: Any, turn: Turn, settings: dict[str, Any]) -> tuple[JudgeReply
 
     async def call(url: str) -> JudgeReply:
         made = module.prepare(module.Settings.model_validate({**settings, "base_url": url}), PLACE)
-        judge = made.filling(PEOPLE)
+        judge = made.make_for(PEOPLE)
         try:
             reply: JudgeReply = await judge.judge(request())
             return reply

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stillme.core.records import JudgeReply, JudgeRequest, Status
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.judges.planted import Planted, Settings, prepare
 from stillme.protocol import Protocol
 
@@ -59,7 +59,7 @@ def test_scores_stay_on_the_scale(protocol: Protocol) -> None:
 
 
 def test_it_is_marked_simulated_and_says_its_errors(protocol: Protocol) -> None:
-    prepared = prepare(Settings(noise=0.25, lapse=0.01, refused=0.02), Place(Path(), protocol))
+    prepared = prepare(Settings(noise=0.25, lapse=0.01, refused=0.02), BackendContext(Path(), protocol))
     assert prepared.simulated
     assert prepared.description == (
         "Simulated: reads the planted truth with noise of 0.25 points, answers at random on 1.0% of the axes, "

@@ -23,7 +23,7 @@ from multidict import CIMultiDict
 
 from stillme.engine import http
 from stillme.engine.http import JSON, Answer, Call, Client, Limits, RemoteError
-from stillme.engine.pacing import Pace, duration
+from stillme.engine.rate_limit import Pace, duration
 from tests.judges.test_server import gemini, openai
 
 CALLS = 1000

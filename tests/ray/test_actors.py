@@ -14,8 +14,8 @@ import pytest
 
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
-from stillme.engine.local import Stop
-from stillme.engine.ray import LARGE, Actors, Cluster, Share, UntakenError
+from stillme.engine.ray import MIN_STORE_BYTES, Actors, Cluster, Share, UntakenError
+from stillme.engine.threads import Stop
 
 
 class Odd:
@@ -122,7 +122,7 @@ def test_after_the_deadline_the_actor_is_ended(actors: Actors) -> None:
     assert actors.editor("odd", deadline=30).edit(asked()).made["pid"] != pid
 
 
-@pytest.mark.parametrize("size", [10, LARGE - 1, LARGE, 3 * LARGE])
+@pytest.mark.parametrize("size", [10, MIN_STORE_BYTES - 1, MIN_STORE_BYTES, 3 * MIN_STORE_BYTES])
 def test_pictures_of_every_size_arrive_whole(actors: Actors, size: int) -> None:
     image = bytes(size - 9) + b"ends here"
     reply = actors.editor("odd").edit(asked(image=image, references=(b"one", b"two")))

@@ -61,7 +61,7 @@ def test_an_audit_may_be_begun_here_and_finished_on_a_cluster(ray: Any, tmp_path
 
 def test_an_address_where_no_cluster_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from stillme.engine import ray as engine
-    from stillme.engine.local import Stop
+    from stillme.engine.threads import Stop
 
     class Ray:
         """Ray as it answers when nobody listens; the real one is connected to the tests' cluster."""

@@ -13,8 +13,8 @@ from bench.judges.switches import Switches
 from stillme import pipeline
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.plan import design as designs
 from stillme.plan.config import Config
+from stillme.plan.design import load_design
 from stillme.report import publish
 from stillme.steps import forecast
 from tests.report.test_build import Text
@@ -42,7 +42,7 @@ def test_a_run_with_hosted_judges_is_told_whole(
     judges = {one.judge: one for one in forecast.look_ahead(config).judges}
     assert all(one.missing == one.repeats_missing == 0 < one.repeats_done for one in judges.values())
     with Run.look(config.run) as seen:
-        findings, context, _ = publish.findings_and_context(seen, designs.recall(seen))
+        findings, context, _ = publish.findings_and_context(seen, load_design(seen))
         spent = seen.spent_usd()
     assert sum(party.cost_usd or 0 for party in context.judges) == pytest.approx(spent) and spent > 0
     assert findings is not None and findings.judging is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stillme.ledger import Run
-from stillme.plan import design as designs
+from stillme.plan.design import load_design
 from stillme.report import publish
 
 
@@ -33,7 +33,7 @@ def test_libraries_that_an_editor_noted_with_its_edits_are_told_in_turn(run: Pat
             ledger.execute("INSERT INTO making VALUES (?, ?, '{}')", (edit, f"c{place}"))
     ledger.close()
     with Run.look(run) as seen:
-        told = dict(publish._provenance(seen, designs.recall(seen)))
+        told = dict(publish._provenance(seen, load_design(seen)))
     each = "diffusers 0.36.0, threads 2"
     assert told["Editor even: made with"] == f"torch 2.8, {each}; torch 2.9, {each}"
     assert "Editor erases: made with" not in told, "who noted nothing says nothing"

@@ -14,7 +14,7 @@ import pytest
 from stillme import pipeline
 from stillme.cli import render
 from stillme.core.errors import FaultsError, SurroundingsError
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedSource
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan.config import Config
@@ -52,9 +52,9 @@ def folder(plain: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(plain, tmp_path / "portraits"))
 
 
-def prepared(folder: Path, protocol: Protocol, **settings: object) -> Prepared[portraits.Chosen]:
+def prepared(folder: Path, protocol: Protocol, **settings: object) -> PreparedSource[portraits.Chosen]:
     given = Settings.model_validate({"folder": folder.name, **settings})
-    return portraits.prepare(given, Place(folder.parent, protocol))
+    return portraits.prepare(given, BackendContext(folder.parent, protocol))
 
 
 def audit(load: Load, folder: str = "portraits", **changes: object) -> Config:

@@ -4,13 +4,13 @@ import hashlib
 from pathlib import Path
 
 from stillme.core import images
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.protocol import Protocol, from_files
 from stillme.sources.synthetic import Settings, prepare
 
 
 def test_one_portrait_a_cell_in_the_protocols_order(protocol: Protocol) -> None:
-    found = list(prepare(Settings(), Place(Path(), protocol)).make().portraits())
+    found = list(prepare(Settings(), BackendContext(Path(), protocol)).make().portraits())
     grid = protocol.groups
     cells = [(r, g, a) for r in grid.ids("race") for g in grid.ids("gender") for a in grid.ids("age")]
     assert [tuple(portrait.labels[d] for d in grid.dimensions) for portrait, _ in found] == cells
@@ -18,7 +18,9 @@ def test_one_portrait_a_cell_in_the_protocols_order(protocol: Protocol) -> None:
 
 
 def test_images_are_what_their_hashes_say_and_carry_no_group(protocol: Protocol) -> None:
-    source = prepare(Settings(groups={"age": ("20s",), "gender": ("male",)}), Place(Path(), protocol)).make()
+    source = prepare(
+        Settings(groups={"age": ("20s",), "gender": ("male",)}), BackendContext(Path(), protocol)
+    ).make()
     found = list(source.portraits())
     assert len(found) == 7
     for portrait, content in found:
@@ -31,16 +33,17 @@ def test_only_cells_of_the_protocols_design(protocol: Protocol) -> None:
     groups = protocol.files["groups.yaml"].splitlines()
     fewer = "\n".join(line for line in groups if "id: latino" not in line)
     smaller = from_files({**protocol.files, "groups.yaml": fewer}, "x")
-    found = [p for p, _ in prepare(Settings(), Place(Path(), smaller)).make().portraits()]
+    found = [p for p, _ in prepare(Settings(), BackendContext(Path(), smaller)).make().portraits()]
     assert len(found) == 6 * 2 * 6 and all(p.labels["race"] != "latino" for p in found)
 
 
 def test_the_same_every_time(protocol: Protocol) -> None:
-    source = prepare(Settings(groups={"race": ("indian",)}), Place(Path(), protocol)).make()
+    source = prepare(Settings(groups={"race": ("indian",)}), BackendContext(Path(), protocol)).make()
     assert [p for p, _ in source.portraits()] == [p for p, _ in source.portraits()]
 
 
 def test_it_says_that_looks_are_placeholders(protocol: Protocol) -> None:
     assert (
-        "placeholders, not representations of groups" in prepare(Settings(), Place(Path(), protocol)).description
+        "placeholders, not representations of groups"
+        in prepare(Settings(), BackendContext(Path(), protocol)).description
     )

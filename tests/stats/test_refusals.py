@@ -12,7 +12,7 @@ import pytest
 
 from stillme.core.records import Status
 from stillme.editors import planted
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.protocol import Protocol
 from stillme.sources import heads
 from stillme.stats.contrast import permutation_p
@@ -122,7 +122,7 @@ def drawn(
     protocol: Protocol, refused: planted.Rate, seed: int, prompts: tuple[str, ...]
 ) -> Iterator[dict[str, str]]:
     """One audit's edits, as a planted editor of this rate would end them; nothing is painted."""
-    even = planted.read_truth("even", Place(Path(), protocol))
+    even = planted.read_truth("even", BackendContext(Path(), protocol))
     truth = even.model_copy(update={"refused": refused})
     editor = planted.Planted(truth, planted.Settings(truth=truth, draw=seed), protocol)
     for key in heads.keys():  # noqa: SIM118

@@ -62,8 +62,8 @@ def paid(server: Server, run: Run) -> Counter[str]:
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "FIRST_PAUSE", 0.05)
-    monkeypatch.setattr(batch, "GLANCE", 0.05)
+    monkeypatch.setattr(batch, "FIRST_POLL_S", 0.05)
+    monkeypatch.setattr(batch, "STOP_POLL_S", 0.05)
 
 
 @pytest.fixture
@@ -330,7 +330,7 @@ def test_stopping_ends_the_wait_and_leaves_what_is_under_way(run: Run, monkeypat
         session.stop.set("interrupted")
         await wait(self, until)
 
-    monkeypatch.setattr(batch, "FIRST_PAUSE", 90)
+    monkeypatch.setattr(batch, "FIRST_POLL_S", 90)
     monkeypatch.setattr(batch._Shipping, "_wait", stopped)
     with serving(Switches(batch_after_s=3600)) as server:
         session = Session(run, "openai", url(server, "openai"), items("openai"), wait_s=90)

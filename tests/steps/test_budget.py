@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from stillme import pipeline
 from stillme.core.errors import IncompleteError
-from stillme.engine.backends import Lane, Price
-from stillme.engine.local import Stop
+from stillme.engine.backends import ExecutionMode, Price
 from stillme.engine.progress import Progress
+from stillme.engine.threads import Stop
 from stillme.ledger import Run
 from stillme.plan import config as configs
 from stillme.plan.config import Config
-from stillme.steps.budget import EDITOR, Answer, Purse, Who, limited
+from stillme.steps.budget import EDITOR, Answer, BudgetKey, Purse, limited
 from tests.conftest import dump_audit
 
 Load = Callable[..., Config]
@@ -40,7 +40,7 @@ def priced(audit: Config, limit: float, **prices: Price | None) -> Config:
     """The audit with editors of these prices; None is a service of unknown price."""
     model = next(iter(audit.editors.values()))
     editors = {
-        name: replace(model, price=price, lane=Lane.THREADS if price else Lane.REMOTE)
+        name: replace(model, price=price, mode=ExecutionMode.THREADS if price else ExecutionMode.REMOTE)
         for name, price in prices.items()
     }
     return limited(replace(audit, editors=editors), limit)
@@ -50,25 +50,25 @@ def price(high: float) -> Price:
     return Price(0.0, high / 2, high, "2026-11-15")
 
 
-def spend(purse: Purse, calls: list[tuple[Who, float]], lanes: int) -> list[float]:
+def spend(purse: Purse, calls: list[tuple[BudgetKey, float]], lanes: int) -> list[float]:
     """Makes calls in threads and on a loop at the same time; returns what the calls cost that were made."""
     stop, made, turn = Stop(), [], threading.Lock()
 
-    def settled(who: Who, cost: float) -> None:
+    def settled(who: BudgetKey, cost: float) -> None:
         with turn:
             made.append(cost)
         purse.settle(who, cost)
 
-    def in_a_thread(call: tuple[Who, float]) -> None:
+    def in_a_thread(call: tuple[BudgetKey, float]) -> None:
         if purse.wait(call[0], stop):
             settled(*call)
 
-    async def on_a_loop(call: tuple[Who, float]) -> None:
+    async def on_a_loop(call: tuple[BudgetKey, float]) -> None:
         if await purse.wait_on_loop(call[0], stop):
             await asyncio.sleep(0)
             settled(*call)
 
-    async def all_on_a_loop(some: list[tuple[Who, float]]) -> None:
+    async def all_on_a_loop(some: list[tuple[BudgetKey, float]]) -> None:
         await asyncio.gather(*map(on_a_loop, some))
 
     with ThreadPoolExecutor(lanes + 1) as pool:

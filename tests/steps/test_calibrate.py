@@ -16,9 +16,8 @@ from stillme.core.records import CALIBRATE, Status
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan import config
-from stillme.plan import design as designs
 from stillme.plan.config import Config
-from stillme.plan.design import Design
+from stillme.plan.design import Design, load_design, make_design
 from stillme.protocol import Protocol
 from stillme.stats.calibration import Calibration
 from stillme.stats.gate import Ruling
@@ -68,12 +67,12 @@ def small(**changes: Any) -> dict[str, Any]:
 
 def told(config: Config) -> Design:
     with Run.look(config.run) as seen:
-        return designs.recall(seen)
+        return load_design(seen)
 
 
 def again(config: Config) -> Calibration | None:
     with Run.look(config.run) as seen:
-        return calibrate.findings(seen, designs.recall(seen))
+        return calibrate.findings(seen, load_design(seen))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +90,7 @@ def hosted_run(tmp_path_factory: pytest.TempPathFactory, protocol: Protocol) -> 
             calibrating=wanted,
         )
         loaded = config.load(folder / "audit.yaml")
-        return loaded, calibrate.run(loaded, Progress()), server
+        return loaded, calibrate.calibrate(loaded, Progress()), server
 
 
 Hosted = tuple[Config, Calibration, Seeing]
@@ -116,7 +115,7 @@ def test_every_pair_is_asked_about_and_paid_for_once(hosted_run: Hosted) -> None
     loaded, found, server = hosted_run
     pairs = 12 * 14
     assert server.asked == {"honest": pairs, "sees-light": pairs}
-    assert calibrate.calls(told(loaded)) == dict(server.asked)
+    assert calibrate.count_calibration_calls(told(loaded)) == dict(server.asked)
     assert found.took["attempts"].to_list() == [pairs] * 2
     assert (found.took["cost_usd"] > 0).all()
 
@@ -141,12 +140,12 @@ def test_what_judges_are_asked_does_not_say_what_was_done(hosted_run: Hosted, pr
 
 def _ages(loaded: Config) -> set[str]:
     """The age is told under the default preset: a question for each."""
-    return {portrait.labels["age"] for portrait in calibrate.drawn(told(loaded))}
+    return {portrait.labels["age"] for portrait in calibrate.select_portraits(told(loaded))}
 
 
 def test_swapped_pairs_show_the_very_same_pictures_the_other_way_round(hosted_run: Hosted) -> None:
     with Run.look(hosted_run[0].run) as seen:
-        design = calibrate.design(designs.recall(seen))
+        design = calibrate.calibration_design(load_design(seen))
         looks = [look for look in judging.calibration(seen, design) if look.judge == "honest" and not look.repeat]
     shown = {(look.trial.prompt, look.trial.portrait): (look.source, look.edited) for look in looks}
     for (kind, person), (source, edited) in shown.items():
@@ -159,10 +158,10 @@ def test_swapped_pairs_show_the_very_same_pictures_the_other_way_round(hosted_ru
 
 def test_calibrating_again_asks_nobody_and_finds_the_same(load_audit: Load) -> None:
     loaded = load_audit(**small())
-    first = calibrate.run(loaded, Progress())
+    first = calibrate.calibrate(loaded, Progress())
     with Run.look(loaded.run) as seen:
         before = seen.query("SELECT count(*) FROM attempt")
-    second = calibrate.run(loaded, Progress())
+    second = calibrate.calibrate(loaded, Progress())
     with Run.look(loaded.run) as seen:
         assert seen.query("SELECT count(*) FROM attempt") == before
     assert first.rulings == second.rulings and first.kinds.equals(second.kinds)
@@ -173,7 +172,7 @@ def test_calibrating_again_asks_nobody_and_finds_the_same(load_audit: Load) -> N
 
 def test_an_audit_is_the_same_whether_or_not_its_judges_were_calibrated(load_audit: Load) -> None:
     loaded = load_audit(**small(budgets={"edits": 24}))
-    calibrate.run(loaded, Progress())
+    calibrate.calibrate(loaded, Progress())
     pipeline.run(loaded, Progress())  # 24 edits: pairs are nobody's
     now = pipeline.status(loaded.run)
     assert now["trials"] == 24 and now["edits"] == {"ok": 24} | {
@@ -186,23 +185,23 @@ def test_an_audit_is_the_same_whether_or_not_its_judges_were_calibrated(load_aud
 def test_a_spent_budget_leaves_the_rest_for_the_next_time(load_audit: Load) -> None:
     loaded = load_audit(**small(judges=planted(price_usd=0.01), budgets={"cost_usd": 0.5}))
     with pytest.raises(IncompleteError, match="verdicts missing: 1"):
-        calibrate.run(loaded, Progress())
+        calibrate.calibrate(loaded, Progress())
     whole = load_audit(**small(judges=planted(price_usd=0.01)))
-    assert calibrate.run(whole, Progress()).took["cost_usd"].item() == pytest.approx(4 * 14 * 3 * 0.01)
+    assert calibrate.calibrate(whole, Progress()).took["cost_usd"].item() == pytest.approx(4 * 14 * 3 * 0.01)
 
 
 def test_nobody_calibrated_is_no_finding(finished: Path) -> None:
     with Run.look(finished / "run") as seen:
-        assert calibrate.findings(seen, designs.recall(seen)) is None
+        assert calibrate.findings(seen, load_design(seen)) is None
 
 
 def test_without_a_judge_there_is_nothing_to_calibrate(load_audit: Load) -> None:
     with pytest.raises(InputError, match="no judge"):
-        calibrate.run(load_audit(**small(judges=[])), Progress())
+        calibrate.calibrate(load_audit(**small(judges=[])), Progress())
 
 
 def test_a_refused_look_is_counted(load_audit: Load) -> None:
-    found = calibrate.run(load_audit(**small(judges=planted(refused=0.3))), Progress())
+    found = calibrate.calibrate(load_audit(**small(judges=planted(refused=0.3))), Progress())
     assert set(found.missing["status"]) == {Status.OK.value, Status.REFUSED.value}
     assert "refused" in calibrate.words(found)
 
@@ -218,14 +217,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Design]:
         dump_audit(folder / "audit.yaml", sources=heads_of(), judges=planted(), calibrating=calibrating)
         loaded = config.load(folder / "audit.yaml")
         with Run.hold(loaded.run, loaded.protocol) as held:
-            return designs.make(loaded, gather(held, loaded, Progress()))
+            return make_design(loaded, gather(held, loaded, Progress()))
 
     return design
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_groups_are_alike_in_gender_and_age(whole: Callable[..., Design], seed: int) -> None:
-    chosen = calibrate.drawn(whole(portraits=4, seed=seed))
+    chosen = calibrate.select_portraits(whole(portraits=4, seed=seed))
     cells = {
         race: sorted((p.labels["gender"], p.labels["age"]) for p in chosen if p.labels["race"] == race)
         for race in {p.labels["race"] for p in chosen}
@@ -238,14 +237,14 @@ def test_groups_are_alike_in_gender_and_age(whole: Callable[..., Design], seed: 
 
 
 def test_another_seed_draws_others(whole: Callable[..., Design]) -> None:
-    first, second = ({p.key for p in calibrate.drawn(whole(seed=seed))} for seed in (0, 1))
+    first, second = ({p.key for p in calibrate.select_portraits(whole(seed=seed))} for seed in (0, 1))
     assert first != second
 
 
 def test_another_person_is_alike_but_for_the_group(whole: Callable[..., Design]) -> None:
     design = whole()
     people = {portrait.key: portrait for portrait in design.portraits}
-    pairs = [trial for trial in calibrate.design(design).trials if trial.partner]
+    pairs = [trial for trial in calibrate.calibration_design(design).trials if trial.partner]
     assert len(pairs) == 42
     for trial in pairs:
         one, other = people[trial.portrait].labels, people[trial.partner].labels
@@ -254,5 +253,5 @@ def test_another_person_is_alike_but_for_the_group(whole: Callable[..., Design])
 
 
 def test_pictures_are_made_once_for_both_ways_round(whole: Callable[..., Design]) -> None:
-    pairs = calibrate.design(whole())
+    pairs = calibrate.calibration_design(whole())
     assert len(pairs.trials) == 42 * 14 and len(pairs.distinct_edits()) == 42 * 12

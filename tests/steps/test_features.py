@@ -18,8 +18,8 @@ import pytest
 from aiohttp import web
 
 from stillme.core.records import DIAGNOSE, MITIGATE, Feature, Portrait, Status
-from stillme.engine.local import Stop
 from stillme.engine.progress import Progress
+from stillme.engine.threads import Stop
 from stillme.judges.features import AGAIN, SENTENCE
 from stillme.ledger import Run
 from stillme.plan.config import Config
@@ -78,7 +78,7 @@ def read(config: Config, only: Sequence[str] = ()) -> list[Portrait]:
     with Run.hold(config.run, config.protocol) as held:
         portraits = gather(held, config, Progress())
         purse = Purse(config, held.spent_usd())
-        extract.extract(held, config, portraits, Progress(), Stop(), purse, only)
+        extract.extract_features(held, config, portraits, Progress(), Stop(), purse, only)
         return list(portraits)
 
 
@@ -90,9 +90,10 @@ def found(config: Config, portraits: Sequence[Portrait]) -> list[Feature]:
 def standing(config: Config, portraits: Sequence[Portrait]) -> dict[str, Any]:
     with Run.look(config.run) as seen:
         assert (
-            len(extract.missing(seen, config, portraits)) == extract.standing(seen, config, portraits)["missing"]
+            len(extract.portraits_without_features(seen, config, portraits))
+            == extract.count_features(seen, config, portraits)["missing"]
         )
-        return extract.standing(seen, config, portraits)
+        return extract.count_features(seen, config, portraits)
 
 
 def attempts(config: Config) -> list[tuple[Any, ...]]:
@@ -220,7 +221,10 @@ def test_nothing_is_asked_before_the_cases_are_drawn(load_audit: Load) -> None:
         portraits = read(config)
         assert server.seen == []
     with Run.look(config.run) as seen:
-        assert extract.standing(seen, config, portraits) == {} and extract.missing(seen, config, portraits) == []
+        assert (
+            extract.count_features(seen, config, portraits) == {}
+            and extract.portraits_without_features(seen, config, portraits) == []
+        )
 
 
 def test_a_used_up_account_is_said_to_be_so(load_audit: Load) -> None:
@@ -229,7 +233,7 @@ def test_a_used_up_account_is_said_to_be_so(load_audit: Load) -> None:
         with Run.hold(config.run, config.protocol) as held:
             portraits = gather(held, config, Progress())
             purse = Purse(config, 0.0)
-            extract.extract(held, config, portraits, Progress(), Stop(), purse)
+            extract.extract_features(held, config, portraits, Progress(), Stop(), purse)
             assert "the account of 'extractor' is used up" in purse.reason
         assert len(server.seen) == 1
 
@@ -263,7 +267,7 @@ import sys
 from pathlib import Path
 from stillme.plan import config
 from stillme.steps import features as extract
-from stillme.engine.local import Stop
+from stillme.engine.threads import Stop
 from stillme.steps.portraits import gather
 from stillme.ledger import Run
 from stillme.engine.progress import Progress
@@ -271,7 +275,7 @@ from stillme.steps.budget import Purse
 one = config.load(Path(sys.argv[1]))
 with Run.hold(one.run, one.protocol) as held:
     portraits = gather(held, one, Progress())
-    extract.extract(held, one, portraits, Progress(), Stop(), Purse(one, held.spent_usd()))
+    extract.extract_features(held, one, portraits, Progress(), Stop(), Purse(one, held.spent_usd()))
 """
 
 

@@ -13,7 +13,7 @@ from stillme import pipeline
 from stillme.cli import render
 from stillme.core import gpus
 from stillme.core.gpus import Gpu
-from stillme.engine.backends import Lane, Price
+from stillme.engine.backends import ExecutionMode, Price
 from stillme.engine.progress import Progress
 from stillme.plan.config import Config
 from stillme.steps import forecast
@@ -38,8 +38,8 @@ def of(plan: forecast.Outlook, editor: str) -> Ahead:
 
 def hosted(load: Load) -> Config:
     """One service and one model in the place of the planted editors."""
-    service = {"lane": Lane.REMOTE, "concurrency": 4, "seconds": 20.0, "price": PRICE, "dropped": DROPPED}
-    model = {"lane": Lane.MODEL, "seconds": 60.0, "needs": {"vram_gb": 62.0}, "most_images": 4}
+    service = {"mode": ExecutionMode.REMOTE, "concurrency": 4, "seconds": 20.0, "price": PRICE, "dropped": DROPPED}
+    model = {"mode": ExecutionMode.MODEL, "seconds": 60.0, "needs": {"vram_gb": 62.0}, "most_images": 4}
     return with_editors(load(), even=service, erases=model)
 
 
@@ -92,7 +92,7 @@ def test_memory_is_set_beside_what_is_there(
 
 
 def test_an_unknown_price_is_not_called_free(load_audit: Load) -> None:
-    config = with_editors(load_audit(), even={"lane": Lane.REMOTE})
+    config = with_editors(load_audit(), even={"mode": ExecutionMode.REMOTE})
     plan = look_ahead(config)
     assert not of(plan, "even").cost.known and not plan.cost.known
     text = render.outlook(config, plan)
@@ -145,7 +145,7 @@ def test_cards_are_read_from_what_nvidia_smi_prints(tmp_path: Path, monkeypatch:
 def judged(load: Load, **changes: object) -> Config:
     """Two services in the place of the simulated judges: one asked live, one in batches. Edits are made for nothing."""
     config = load(judging={"repeats": 0.25}, **changes)
-    service = {"lane": Lane.REMOTE, "concurrency": 4, "seconds": 8.0, "price": PRICE}
+    service = {"mode": ExecutionMode.REMOTE, "concurrency": 4, "seconds": 8.0, "price": PRICE}
     batch = {
         "batch_wait_s": 3600.0,
         "dropped": {"temperature": "the model takes none"},

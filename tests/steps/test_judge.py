@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import traceback
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import polars as pl
 import pytest
 from bench.judges.server import Server, named, serving
@@ -23,8 +25,8 @@ from stillme.core.errors import FaultsError, IncompleteError, SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.plan import design as designs
 from stillme.plan.config import Config
+from stillme.plan.design import load_design
 from tests.conftest import page
 from tests.scripted import ACTORS
 
@@ -99,12 +101,29 @@ def test_both_judges_score_every_edit_on_the_axes_of_its_prompt(load_audit: Load
     config = audit(load_audit, [row(server, "gemini"), row(server)])
     pipeline.run(config, Progress())
     with Run.look(config.run) as seen:
-        judged = tidy(seen, designs.recall(seen)).judged
+        judged = tidy(seen, load_design(seen)).judged
     assert judged["status"].unique().to_list() == ["ok"]
     assert judged["score"].is_between(1, 5).all()
     axes = judged.filter(judge="gemini").group_by("prompt").agg(pl.col("axis").n_unique()).sort("prompt")
     assert axes.rows() == [("O-01", 5), ("O-02", 5), ("V-03", 6)]
     assert Counter(call["provider"] for call in calls(server)) == {"gemini": 6, "openai": 6}
+
+
+def test_a_verdict_takes_few_steps_from_the_pipeline_to_the_service(
+    load_audit: Load, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks: list[list[str]] = []
+    send = aiohttp.ClientSession._request
+
+    async def traced(*given: Any, **more: Any) -> Any:
+        ours = [f for f in traceback.extract_stack() if "/src/stillme/" in f.filename]
+        stacks.append([f"{Path(f.filename).stem}.{f.name}" for f in ours])
+        return await send(*given, **more)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "_request", traced)
+    pipeline.run(audit(load_audit, [row(server)]), Progress())
+    assert stacks[0][0] == "pipeline.run"
+    assert len(stacks[0]) <= 11, " → ".join(stacks[0])  # ten calls after the first
 
 
 def test_the_same_pixels_are_paid_for_once(load_audit: Load, server: Server) -> None:
@@ -130,7 +149,7 @@ def test_second_looks_are_asked_apart_and_are_in_no_score(load_audit: Load, serv
     assert len(calls(server)) == 12
     assert table(config, "SELECT repeat, count(*) FROM verdict GROUP BY 1") == [(0, 6), (1, 6)]
     with Run.look(config.run) as seen:
-        assert tidy(seen, designs.recall(seen)).judged["trial"].n_unique() == 6
+        assert tidy(seen, load_design(seen)).judged["trial"].n_unique() == 6
     found = pipeline.status(config.run)
     assert sum(found["verdicts"]["openai"].values()) == found["verdicts_done"] == found["second_looks_done"] == 6
     assert "second looks" in render.status(found)

@@ -23,8 +23,8 @@ from stillme.ledger import Run
 from stillme.measures import weights
 from stillme.measures.view import Optics
 from stillme.plan import config
-from stillme.plan import design as designs
 from stillme.plan.config import Config
+from stillme.plan.design import load_design
 from stillme.sources import heads
 from stillme.steps import measure as measuring
 from tests.conftest import dump_audit
@@ -40,7 +40,7 @@ ONE = {"race": ["white"], "gender": ["female"], "age": ["20s"]}
 
 def all_of(found: Path | Config) -> Tidy:
     with Run.look(found.run if isinstance(found, Config) else found) as seen:
-        return tidy(seen, designs.recall(seen))
+        return tidy(seen, load_design(seen))
 
 
 def rows(path: Path) -> list[tuple[object, ...]]:

@@ -13,11 +13,9 @@ from stillme.core.records import DIAGNOSE, Role, Trial, digest
 from stillme.engine.progress import Progress
 from stillme.judges import INSTRUMENT
 from stillme.ledger import Run
-from stillme.plan import design as designs
-from stillme.plan.config import Diagnose, Mitigate
-from stillme.plan.design import Design
+from stillme.plan.audit import Diagnose, Mitigate
+from stillme.plan.design import Design, draw_key, selected_prompts
 from stillme.plan.mitigation.sampling import Cell
-from stillme.plan.trials import prompts
 from stillme.steps import edit as editing
 from stillme.steps import judge as judging
 from stillme.steps import measure as measuring
@@ -31,7 +29,7 @@ def draw(run: Run, design: Design, progress: Progress) -> bool:
     observed = _observed(design)
     found = drifted(run, observed)
     cells = sample(found, wanted.sample, wanted.seed)
-    run.add_draw(designs.draw_key(design.config, design.portraits), [list(cell) for cell in cells])
+    run.add_draw(draw_key(design.config, design.portraits), [list(cell) for cell in cells])
     progress.say(_told(len(cells), len(found), len(observed.trials)))
     return bool(cells)
 
@@ -41,7 +39,7 @@ def waits(run: Run, design: Design) -> str:
     if not _is_due(run, design):
         return ""
     observed = _observed(design)
-    counts = {"edits": len(editing.missing(run, observed)), "verdicts": _unjudged(run, observed)}
+    counts = {"edits": len(editing.pending_edits(run, observed)), "verdicts": _unjudged(run, observed)}
     counts["measurements"] = _unmeasured(run, observed)
     lacking = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     if not lacking:
@@ -66,7 +64,7 @@ def _is_due(run: Run, design: Design) -> bool:
     config = design.config
     if config.audit.experiments.mitigate is None or config.select != "drifted":
         return False
-    return run.drawn(designs.draw_key(config, design.portraits)) is None
+    return run.drawn(draw_key(config, design.portraits)) is None
 
 
 def _observed(design: Design) -> Design:
@@ -81,7 +79,7 @@ def _observed(design: Design) -> Design:
 def _first_looks(design: Design, diagnose: Diagnose, mitigate: Mitigate) -> list[Trial]:
     protocol = design.config.protocol
     arm = next(arm for arm in protocol.manifest.arms if arm.id in diagnose.arms)
-    asked = {prompt.id for prompt in prompts(protocol, mitigate)}
+    asked = {prompt.id for prompt in selected_prompts(protocol, mitigate)}
     seeds = {row.id: (row.seed or 0) + arm.seed_offset for row in design.config.audit.editors}
     return [
         trial
@@ -103,7 +101,7 @@ def _unmeasured(run: Run, observed: Design) -> int:
     rows = observed.config.audit.judges
     if not any(row.kind == INSTRUMENT and row.role is not Role.INSTRUMENT for row in rows):
         return 0
-    return measuring.count(measuring.missing(run, observed)[0])
+    return measuring.count_measurements(measuring.pending_measurements(run, observed)[0])
 
 
 def drifted(run: Run, observed: Design) -> list[Cell]:

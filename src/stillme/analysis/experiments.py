@@ -21,7 +21,7 @@ def mitigation(design: Design, found: Tidy) -> Mitigation | None:
     scores = found.of(MITIGATE).scores[config.protocol.presets[config.audit.preset].rounding]
     if not scores.height:
         return None
-    marked = {one.image for one in design.known.features.values() if one.is_marked}
+    marked = {one.image for one in design.inputs.features.values() if one.is_marked}
     persons = [portrait.key for portrait in design.portraits if portrait.image in marked]
     chosen = config.select == "drifted"
     return mitigation_findings(scores, config.protocol, selected_on_outcome=chosen, marked=persons)

@@ -16,7 +16,7 @@ from stillme.judges import INSTRUMENT, instrument
 from stillme.judges.ensemble import Standing, decisions, rounded_by, together
 from stillme.ledger import Run, frames
 from stillme.measures import FIGURES, gate
-from stillme.plan.config import JudgeRow
+from stillme.plan.audit import JudgeRow
 from stillme.plan.design import Design
 from stillme.protocol.schema import Rounding
 from stillme.steps import judge as judging

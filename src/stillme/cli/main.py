@@ -259,7 +259,7 @@ def calibrate(
     from stillme.steps import calibrate
     from stillme.steps.budget import limited
 
-    found = calibrate.run(limited(config.load(file), max_cost), Progress.fitting(as_json))
+    found = calibrate.calibrate(limited(config.load(file), max_cost), Progress.fitting(as_json))
     print(json.dumps(calibrate.plain(found)) if as_json else calibrate.words(found))
 
 

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import hosted
 from stillme.engine import hosted as hosting
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.engine.http import Answer, Call, Client, Limits, RemoteError, Url, origin
 
 VERSION = 1  # raise when the same settings ask for something else
@@ -63,14 +63,13 @@ _FIELDS = ("width", "height", "safety_tolerance", "output_format", "steps", "gui
 _OURS = ("prompt", "seed", *_FIELDS)
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[BflEditor]:
-    hosting.check_key(place.key_env, "Black Forest Labs", settings.base_url)
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[BflEditor]:
+    hosting.check_key(context.key_env, "Black Forest Labs", settings.base_url)
     priced = hosted.price_row(SERVICE, settings.model)
-    return hosting.prepared(
-        {"backend": "bfl", "version": VERSION, **hosting.relevant(settings, "most_images", "poll_s")},
-        settings,
-        hosted.price(priced),
-        lambda: BflEditor(settings, place.key_env),
+    return PreparedEditor(
+        effective={"backend": "bfl", "version": VERSION, **hosting.relevant(settings, "most_images", "poll_s")},
+        **hosting.remote_fields(settings, hosted.price(priced)),
+        make=lambda: BflEditor(settings, context.key_env),
         description=f"{settings.model}, asked of Black Forest Labs by HTTP.",
         seconds=15,
         most_images=settings.most_images,

@@ -13,7 +13,7 @@ from pydantic import Field
 from stillme.core import images
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import Frozen
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor
 
 VERSION = 1  # raise when the same settings give other pixels
 
@@ -25,11 +25,11 @@ class Settings(Frozen):
     scale: float = Field(default=1.0, gt=0, le=4)
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Control]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Control]:
     named = settings.model_dump(mode="json")
-    return Prepared(
-        {"backend": "control", "version": VERSION, **named},
-        named,
+    return PreparedEditor(
+        effective={"backend": "control", "version": VERSION, **named},
+        inputs=named,
         make=lambda: Control(settings),
         description=_described(settings),
         seconds=0.02,

@@ -27,7 +27,7 @@ from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import Frozen, unknown
 from stillme.editors import VAE_ROUND_TRIP
 from stillme.editors.weights import fingerprint
-from stillme.engine.backends import Lane, Place, Prepared
+from stillme.engine.backends import BackendContext, ExecutionMode, PreparedEditor
 from stillme.protocol.schema import EditorRow
 
 GENERATOR = "cpu"  # its noise is the same on every device
@@ -89,18 +89,18 @@ _NOT_PIXELS = frozenset(
 Settled = TypeVar("Settled", bound=Open)
 
 
-def settle(settings: Settled, place: Place) -> Settled:
+def settle(settings: Settled, context: BackendContext) -> Settled:
     """Every setting spelled out: the audit's own, else the published one; weights named by what they are."""
-    row = _row(settings.published, place)
+    row = _row(settings.published, context)
     given = settings.model_dump()
     published = {name: value for name, value in row.settings.items() if given.get(name, "") is None}
     settled = settings.model_copy(update={**published, "source": settings.source or row.repository})
     _require_complete(settled)
-    return _identified(_with_memory(settled, row), place)
+    return _identified(_with_memory(settled, row), context)
 
 
-def _row(name: str, place: Place) -> EditorRow:
-    rows = {row.id: row for row in place.protocol.editors.editors}
+def _row(name: str, context: BackendContext) -> EditorRow:
+    rows = {row.id: row for row in context.protocol.editors.editors}
     if name not in rows:
         raise ValueError(unknown(name, "editor of the protocol", rows))
     return rows[name]
@@ -135,9 +135,9 @@ def _or(given: bool | None, otherwise: bool) -> bool:
     return otherwise if given is None else given
 
 
-def _identified(settled: Settled, place: Place) -> Settled:
+def _identified(settled: Settled, context: BackendContext) -> Settled:
     """A folder is named by its fingerprint, a repository by its commit."""
-    folder = _folder(settled.source, place)
+    folder = _folder(settled.source, context)
     if settled.weights is not None:  # a run is recalled where its folder may be gone; loading checks it
         return settled.model_copy(update={"source": str(folder or settled.source)})
     if folder is not None:
@@ -146,8 +146,8 @@ def _identified(settled: Settled, place: Place) -> Settled:
     return settled
 
 
-def _folder(source: str, place: Place) -> Path | None:
-    path = place.folder / Path(source).expanduser()
+def _folder(source: str, context: BackendContext) -> Path | None:
+    path = context.folder / Path(source).expanduser()
     return path.resolve() if path.is_dir() else None
 
 
@@ -186,10 +186,10 @@ def _identity(settled: Open) -> dict[str, str]:
 
 
 def prepared(
-    settled: Open, place: Place, made: type[Diffuser], effective: Mapping[str, Any], **more: Any
-) -> Prepared[Diffuser]:
+    settled: Open, context: BackendContext, made: type[Diffuser], effective: Mapping[str, Any], **more: Any
+) -> PreparedEditor[Diffuser]:
     """What every open-weight editor says of itself; `more` is said by the one at hand."""
-    row = _row(settled.published, place)
+    row = _row(settled.published, context)
     on_gpu = settled.device_kind != "cpu"
     said: dict[str, Any] = {
         "description": f"{row.label} with open weights, over diffusers.",
@@ -201,11 +201,11 @@ def prepared(
         **more,
     }
     said["caveats"] = (*_unpinned(settled), *said.get("caveats", ()))
-    return Prepared(
-        effective,
-        settled.model_dump(mode="json"),
-        make=lambda: made.loaded(settled, place.key_env),
-        lane=Lane.MODEL,
+    return PreparedEditor(
+        effective=effective,
+        inputs=settled.model_dump(mode="json"),
+        make=lambda: made.loaded(settled, context.key_env),
+        mode=ExecutionMode.MODEL,
         deadline=settled.deadline_s,
         controls=(VAE_ROUND_TRIP,),
         computes=True,

@@ -24,7 +24,7 @@ from stillme.core.yaml import Frozen
 from stillme.editors import diffusing
 from stillme.editors.diffusing import Diffuser, Open
 from stillme.engine import hosted
-from stillme.engine.backends import Place, Prepared, require_key
+from stillme.engine.backends import BackendContext, PreparedEditor, require_key
 from stillme.engine.http import PACKAGES, Call, Client, Limits, RemoteError, Url, is_loopback
 
 VERSION = 1  # raise when the same settings give other pixels
@@ -57,8 +57,8 @@ class Settings(Open):
     remote_text_encoder: TextEncoder | None = None
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
-    settled = _offloaded(diffusing.settle(settings, place), settings)
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
+    settled = _offloaded(diffusing.settle(settings, context), settings)
     if settled.guidance_scale is None:
         raise ValueError("guidance_scale stands neither here nor in the protocol's row; give it")
     if settled.quantization and settled.device_kind != "cuda":
@@ -70,7 +70,7 @@ def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
     if settled.remote_text_encoder:
         found["remote_text_encoder"] = settled.remote_text_encoder.url  # how it is asked changes nothing
         more["caveats"] = (_told(settled.remote_text_encoder),)
-    prepared = diffusing.prepared(settled, place, Flux2, found, **more)
+    prepared = diffusing.prepared(settled, context, Flux2, found, **more)
     return replace(prepared, requires=(*prepared.requires, *_further(settled)))
 
 

@@ -16,7 +16,7 @@ from pydantic import Field
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import hosted
 from stillme.engine import hosted as hosting
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.engine.http import Answer, Call, Client, Limits, RemoteError, Url
 
 VERSION = 1  # raise when the same settings ask for something else
@@ -49,14 +49,13 @@ class Settings(Limits):
     most_images: int = Field(default=MOST_IMAGES, ge=1, le=MOST_IMAGES)
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[GeminiEditor]:
-    hosting.check_key(place.key_env, "Gemini", settings.base_url)
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[GeminiEditor]:
+    hosting.check_key(context.key_env, "Gemini", settings.base_url)
     priced = hosted.price_row(SERVICE, settings.model)
-    return hosting.prepared(
-        {"backend": "gemini", "version": VERSION, **hosting.relevant(settings, "most_images")},
-        settings,
-        hosted.price(priced),
-        lambda: GeminiEditor(settings, place.key_env),
+    return PreparedEditor(
+        effective={"backend": "gemini", "version": VERSION, **hosting.relevant(settings, "most_images")},
+        **hosting.remote_fields(settings, hosted.price(priced)),
+        make=lambda: GeminiEditor(settings, context.key_env),
         description=f"{settings.model}, asked of Google by HTTP.",
         seconds=15,
         most_images=settings.most_images,

@@ -18,7 +18,7 @@ from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import hosted
 from stillme.engine import hosted as hosting
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.engine.http import Answer, Call, Client, Limits, Part, RemoteError, Url
 
 VERSION = 1  # raise when the same settings ask for something else
@@ -83,16 +83,15 @@ class Settings(Limits):
         return self
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[OpenaiEditor]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[OpenaiEditor]:
     if settings.service == OPENAI:
-        hosting.check_key(place.key_env, "OpenAI", settings.base_url)
+        hosting.check_key(context.key_env, "OpenAI", settings.base_url)
     priced = hosted.price_row(settings.service, settings.model)
     named = hosting.relevant(settings, "most_images", "controls")
-    return hosting.prepared(
-        {"backend": "openai", "version": VERSION, **named},
-        settings,
-        hosted.price(priced),
-        lambda: OpenaiEditor(settings, place.key_env),
+    return PreparedEditor(
+        effective={"backend": "openai", "version": VERSION, **named},
+        **hosting.remote_fields(settings, hosted.price(priced)),
+        make=lambda: OpenaiEditor(settings, context.key_env),
         description=f"{settings.model}, asked of {settings.service} by HTTP.",
         seconds=20,
         most_images=settings.most_images or 1,

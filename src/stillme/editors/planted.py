@@ -28,7 +28,7 @@ from stillme.core.errors import FaultsError
 from stillme.core.records import DELTA_L, OTHER_HEAD, EditReply, EditRequest, Status, digest
 from stillme.core.yaml import Document, Frozen, Path_, read_text
 from stillme.editors import VAE_ROUND_TRIP, planted_scenes
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis, Outcome, Prompt
 from stillme.sources import heads, looks
@@ -147,35 +147,35 @@ class Settings(Frozen):
     price_usd: Annotated[float, Field(ge=0)] = 0.0  # pretended, to rehearse budgets
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Planted]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Planted]:
     given = settings.truth
-    truth = _fitting(given, place.protocol) if isinstance(given, Truth) else read_truth(given, place)
+    truth = _fitting(given, context.protocol) if isinstance(given, Truth) else read_truth(given, context)
     drawn = {"truth": truth.spelled_out(), "draw": settings.draw}
-    return Prepared(
-        {"backend": "planted", "version": VERSION, **drawn},
-        {**drawn, "price_usd": settings.price_usd},
-        make=lambda: Planted(truth, settings, place.protocol),
+    return PreparedEditor(
+        effective={"backend": "planted", "version": VERSION, **drawn},
+        inputs={**drawn, "price_usd": settings.price_usd},
+        make=lambda: Planted(truth, settings, context.protocol),
         description=truth.description,
         simulated=True,
         price_usd=settings.price_usd,
         seconds=0.02,
         computes=True,
-        expected=lambda prompt, labels: expected_rates(truth, place.protocol, prompt, labels),
+        expected=lambda prompt, labels: expected_rates(truth, context.protocol, prompt, labels),
         controls=(VAE_ROUND_TRIP,),
         most_images=2,
     )
 
 
-def read_truth(name: str, place: Place) -> Truth:
+def read_truth(name: str, context: BackendContext) -> Truth:
     """A shipped truth by its name, or the file at a path."""
     shipped = TRUTHS / f"{name}.yaml"
-    path = shipped if shipped.is_file() else place.folder / name
+    path = shipped if shipped.is_file() else context.folder / name
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in TRUTHS.glob("*.yaml")))
         raise ValueError(f"there is no truth '{name}': shipped are {known}; else give the path of a file")
     document = Document(str(name if path is shipped else path), read_text(path))
     truth = document.read_as(Truth)
-    misfits = _misfits(truth, place.protocol) if truth else ()
+    misfits = _misfits(truth, context.protocol) if truth else ()
     faults = document.faults + [document.fault(where, said) for where, said in misfits]
     if truth is None or faults:
         raise FaultsError(faults)

@@ -17,7 +17,7 @@ from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditRequest
 from stillme.editors import diffusing
 from stillme.editors.diffusing import Diffuser, Open
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor
 
 VERSION = 1  # raise when the same settings give other pixels
 CALL = ("num_inference_steps", "true_cfg_scale", "negative_prompt", "height", "width")
@@ -37,8 +37,8 @@ class Settings(Open):
     width: Side | None = None
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
-    settled = diffusing.settle(settings, place)
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
+    settled = diffusing.settle(settings, context)
     if settled.true_cfg_scale is None:
         raise ValueError("true_cfg_scale stands neither here nor in the protocol's row; give it")
     if (settled.height is None) != (settled.width is None):
@@ -48,7 +48,7 @@ def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
     dropped = diffusing.slicing_dropped(settled)
     if settled.guidance_scale is not None:
         dropped["guidance_scale"] = NO_EFFECT
-    return diffusing.prepared(settled, place, Qwen, found, dropped=dropped)
+    return diffusing.prepared(settled, context, Qwen, found, dropped=dropped)
 
 
 class Qwen(Diffuser):

@@ -33,7 +33,7 @@ from starlette.routing import Route
 from stillme.core.errors import InputError, StillmeError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import unknown
-from stillme.engine.backends import Lane, Prepared, require_packages
+from stillme.engine.backends import PreparedEditor, require_packages
 from stillme.engine.processes import Apart
 from stillme.ledger.run import settings_hash
 from stillme.web import server
@@ -72,7 +72,7 @@ class Rows(Protocol):
     """An audit, as far as it is needed here: its editors, prepared."""
 
     @property
-    def editors(self) -> Mapping[str, Prepared[Any]]: ...
+    def editors(self) -> Mapping[str, PreparedEditor[Any]]: ...
 
 
 def serve(
@@ -96,11 +96,11 @@ def serve(
         desk.close()
 
 
-def chosen(config: Rows, row: str) -> Prepared[Any]:
+def chosen(config: Rows, row: str) -> PreparedEditor[Any]:
     if row not in config.editors:
         raise InputError(unknown(row, "editor of this audit", config.editors) + ".")
     prepared = config.editors[row]
-    if prepared.lane is Lane.REMOTE or prepared.recipe is None:
+    if prepared.is_remote or prepared.factory is None:
         raise InputError(f"'{row}' is asked over a network already; there is nothing to serve.")
     return prepared
 
@@ -128,13 +128,13 @@ def _greeting(desk: Desk, host: str, port: int) -> Sequence[str]:
 class Desk:
     """The editor in its process, and the one thread that asks it."""
 
-    def __init__(self, row: str, prepared: Prepared[Any]) -> None:
-        assert prepared.recipe is not None
+    def __init__(self, row: str, prepared: PreparedEditor[Any]) -> None:
+        assert prepared.factory is not None
         self.row, self.prepared = row, prepared
         self.settings = settings_hash("editor", prepared.effective)
         self.call: Mapping[str, Any] = prepared.effective.get("call", {})
         self.loaded, self.failure, self.waiting = False, "", 0
-        self._apart = Apart({row: partial(_ready, prepared.recipe)})
+        self._apart = Apart({row: partial(_ready, prepared.factory)})
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="desk")
         self._thread.submit(self._warm)
 

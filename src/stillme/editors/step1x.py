@@ -22,7 +22,7 @@ from stillme.core.records import EditRequest
 from stillme.core.yaml import Frozen
 from stillme.editors import diffusing
 from stillme.editors.diffusing import NONE, SEQUENTIAL, Diffuser, Open, Outcome
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor
 
 VERSION = 1  # raise when the same settings give other pixels
 REGIONE_STEPS = 28  # its own assertion
@@ -72,8 +72,8 @@ class Settings(Open):
         return self.thinking or self.reflection
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
-    settled = _with_regione(diffusing.settle(settings, place), settings)
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
+    settled = _with_regione(diffusing.settle(settings, context), settings)
     if settled.true_cfg_scale is None:
         raise ValueError("true_cfg_scale stands neither here nor in the protocol's row; give it")
     if settled.dtype != "bfloat16":
@@ -82,7 +82,7 @@ def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
         raise ValueError(f"offload: this pipeline calls parts of its encoder by hand; take {NONE} or {SEQUENTIAL}")
     found = diffusing.effective(settled, "step1x", VERSION, Step1X.pipeline, CALL)
     prepared = diffusing.prepared(
-        settled, place, Step1X, found, seconds=22.0, dropped=diffusing.slicing_dropped(settled)
+        settled, context, Step1X, found, seconds=22.0, dropped=diffusing.slicing_dropped(settled)
     )  # seconds: the model's page, for an H800 at 1024
     return replace(prepared, requires=(*prepared.requires, *(["RegionE"] if settled.regione else [])))
 

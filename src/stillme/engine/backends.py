@@ -1,7 +1,9 @@
 """How a backend (source, editor, judge, measure) is found and made ready: by name, lazily, one file each.
 
-A backend is a module with `Settings` (a strict model) and `prepare(settings, place)`. What `prepare` returns knows
-its effective settings, which become part of every key.
+A backend is a module with `Settings` (a strict model) and `prepare(settings, context)`. What `prepare` returns, a
+`PreparedEditor`, `PreparedJudge`, `PreparedMeasure` or `PreparedSource`, knows its effective settings, which are
+part of every key. Installed packages add backends by entry points in the groups `stillme.editors`,
+`stillme.judges`, `stillme.measures` and `stillme.sources`: the name is the kind, the value the module.
 """
 
 from __future__ import annotations
@@ -9,23 +11,25 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
+from importlib import metadata
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import StillmeError, SurroundingsError
 from stillme.protocol import Protocol
 
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class Place:
+class BackendContext:
     """Where a backend is prepared: paths in settings are relative to `folder`.
 
     `key_env` names the environment variable that holds the key of the row that is prepared; never the key itself.
@@ -36,8 +40,8 @@ class Place:
     key_env: str | None = None
 
 
-class Lane(StrEnum):
-    """How an editor is driven."""
+class ExecutionMode(StrEnum):
+    """How an editor or a judge is driven."""
 
     THREADS = "threads"  # quick; called from several threads, in child processes where it computes
     MODEL = "model"  # a large model: loaded once, in a process of its own, asked one edit at a time
@@ -54,41 +58,79 @@ class Price:
     date: str
 
 
-@dataclass(frozen=True)
-class Prepared(Generic[Made]):
+@dataclass(frozen=True, kw_only=True)
+class PreparedBackend(Generic[Made]):
     """A backend with its settings settled, before anything heavy is loaded."""
 
     effective: Mapping[str, Any]  # everything that changes the result; its hash is in every key
     inputs: Mapping[str, Any]  # settings that prepare the same backend again, wherever it is done
     make: Callable[[], Made]
+    factory: Callable[[], Made] | None = None  # `make` in a form that another process can be given
     description: str = ""
-    simulated: bool = False
-    price_usd: float = 0.0  # expected, a call
-    seconds: float = 0.01  # expected, a call
-    computes: bool = False  # keeps a core busy, so that a process of its own pays off
-    recipe: Callable[[], Made] | None = None  # `make` in a form that another process can be given
-    expected: Callable[[str, Mapping[str, str]], Mapping[str, float]] | None = field(default=None)  # planted rates
-    lane: Lane = Lane.THREADS
-    deadline: float | None = None  # seconds after which a model's process is ended
-    concurrency: int = 1  # calls that may wait at a time; remote editors only
-    most_images: int = 1  # pictures that one edit may start from
-    dropped: Mapping[str, str] = field(default_factory=dict)  # parameter -> why it will have no effect
-    needs: Mapping[str, float] = field(default_factory=dict)  # e.g. vram_gb
-    price: Price | None = None  # a call, where it is not one number
-    seed: int = 0  # an editor's published one, for audits that give none
-    controls: tuple[str, ...] = ()  # negative controls that an editor makes with its own parts
-    derived: bool = False  # a judge whose scores are computed from measurements; it is never asked
-    batch_wait_s: float | None = None  # of a judge that is asked in batches: how long to wait for one
     requires: tuple[str, ...] = ()  # packages of an extra that `make` imports
-    others: Mapping[str, Callable[[], Made]] = field(
-        default_factory=dict
-    )  # form -> a judge that fills that one in
     caveats: tuple[str, ...] = ()  # what a reader of the results has to know of it, in sentences
+    simulated: bool = False
 
-    def filling(self, form: str) -> Made:
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedSource(PreparedBackend[Made]):
+    """Where portraits come from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedMeasure(PreparedBackend[Made]):
+    """A local instrument. It always computes, so it works in processes of its own where there is enough to do."""
+
+    seconds: float = 0.01  # expected, a pair
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedSystem(PreparedBackend[Made]):
+    """What editors and judges have in common: they are called, here or over a network, and may cost something."""
+
+    mode: ExecutionMode = ExecutionMode.THREADS
+    concurrency: int = 1  # calls that may wait at a time; only where the mode is REMOTE
+    seconds: float = 0.01  # expected, a call
+    price_usd: float = 0.0  # expected, a call
+    price: Price | None = None  # a call, where it is not one number
+    dropped: Mapping[str, str] = field(default_factory=dict)  # parameter -> why it will have no effect
+
+    @property
+    def is_remote(self) -> bool:
+        return self.mode is ExecutionMode.REMOTE
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedEditor(PreparedSystem[Made]):
+    computes: bool = False  # keeps a core busy, so that a process of its own pays off
+    deadline: float | None = None  # seconds after which a model's process is ended
+    most_images: int = 1  # pictures that one edit may start from
+    needs: Mapping[str, float] = field(default_factory=dict)  # e.g. vram_gb
+    seed: int = 0  # its published one, for audits that give none
+    controls: tuple[str, ...] = ()  # negative controls that it makes with its own parts
+    expected: Callable[[str, Mapping[str, str]], Mapping[str, float]] | None = None  # planted rates
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedJudge(PreparedSystem[Made]):
+    derived: bool = False  # its scores are computed from measurements; it is never asked
+    batch_wait_s: float | None = None  # how long to wait for a batch, where it is asked in batches
+    make_by_form: Mapping[str, Callable[[], Made]] = field(
+        default_factory=dict
+    )  # where a form needs a judge of its own
+
+    def make_for(self, form: str) -> Made:
         """A judge that fills in this form; most kinds take any."""
-        return self.others.get(form, self.make)()
+        return self.make_by_form.get(form, self.make)()
 
+
+# Part of an audit -> what the `prepare` of its backends returns. Plug-ins are in the entry points stillme.<part>.
+PREPARED: Mapping[str, type[PreparedBackend[Any]]] = {
+    "sources": PreparedSource,
+    "editors": PreparedEditor,
+    "judges": PreparedJudge,
+    "measures": PreparedMeasure,
+}
 
 _EXTRA_OF = {
     "cv2": "vision",
@@ -116,14 +158,78 @@ _EXTRA_OF = {
 }
 
 
-def load(table: Mapping[str, str], kind: str) -> ModuleType:
-    """The module of a backend; a missing extra is a sentence with the install command."""
+def plugins(part: str) -> Mapping[str, Sequence[metadata.EntryPoint]]:
+    """Kind -> the entry points of installed packages that offer it; more than one is a clash."""
+    return _plugins(part, tuple(sys.path))
+
+
+@cache
+def _plugins(part: str, path: tuple[str, ...]) -> Mapping[str, Sequence[metadata.EntryPoint]]:
+    """All installed packages are read for this, which takes a while, so it is done once for each `path`."""
+    offers: dict[str, list[metadata.EntryPoint]] = {}
+    for entry in metadata.entry_points(group=f"stillme.{part}"):
+        offers.setdefault(entry.name, []).append(entry)
+    return offers
+
+
+def known_kinds(part: str, table: Mapping[str, str]) -> list[str]:
+    """The kinds that may be named: stillme's own, then those of plug-ins."""
+    return [*table, *sorted(plugins(part).keys() - table.keys())]
+
+
+def find(table: Mapping[str, str], kind: str, part: str) -> str:
+    """The module of a backend, by its name: stillme's own, or a plug-in's. Two that claim one kind are refused."""
+    offers = plugins(part).get(kind, [])
+    if offers and (kind in table or len(offers) > 1):
+        owners = [*(["stillme itself"] if kind in table else []), *map(_distribution, offers)]
+        raise SurroundingsError(
+            f"The kind '{kind}' of {part} is claimed more than once: by {' and '.join(owners)}.",
+            "Uninstall a plug-in, or have it use another name.",
+        )
+    return offers[0].value if offers else table[kind]
+
+
+def load(table: Mapping[str, str], kind: str, part: str = "") -> Any:
+    """A backend's module; a missing extra is a sentence with the install command. `part`: whose plug-ins count."""
+    reference = find(table, kind, part) if part else table[kind]
     try:
-        return importlib.import_module(table[kind])
-    except ModuleNotFoundError as error:
-        if error.name not in _EXTRA_OF:
+        module = resolve(reference)
+        if kind not in table and not (hasattr(module, "Settings") and hasattr(module, "prepare")):
+            raise TypeError(f"{reference} needs `Settings` and `prepare`")
+    except Exception as error:
+        if kind not in table:
+            raise broken_plugin(part, kind, error) from error
+        if not isinstance(error, ModuleNotFoundError) or error.name not in _EXTRA_OF:
             raise
         raise _lacks(f"'{kind}'", error.name) from error
+    return module
+
+
+def resolve(reference: str) -> Any:
+    """What an entry point names: `package.module`, or something in one, `package.module:name`."""
+    return metadata.EntryPoint(name="", value=reference, group="").load()
+
+
+def check_prepared(prepared: Any, part: str, kind: str, table: Mapping[str, str]) -> None:
+    """Refuse a plug-in whose `prepare` returns something that an audit cannot use."""
+    if kind not in table and not isinstance(prepared, PREPARED[part]):
+        wrong = f"`prepare` returned a {type(prepared).__name__}, not a {PREPARED[part].__name__}"
+        raise broken_plugin(part, kind, TypeError(wrong))
+
+
+def broken_plugin(part: str, kind: str, error: Exception) -> SurroundingsError:
+    """The sentence for a plug-in that fails: which package it is of, and how it failed."""
+    (entry,) = plugins(part)[kind]
+    message = str(error) if isinstance(error, StillmeError) else f"{type(error).__name__}: {error}"
+    origin = f"The kind '{kind}' of {part} comes from {_distribution(entry)}"
+    return SurroundingsError(
+        f"{origin}, which cannot be used: {message.rstrip('.')}.",
+        "Update or uninstall that package, or leave the kind out of the audit.",
+    )
+
+
+def _distribution(entry: metadata.EntryPoint) -> str:
+    return f"the plug-in {entry.dist.name} {entry.dist.version}" if entry.dist else f"a plug-in ({entry.value})"
 
 
 def require_packages(requires: Iterable[str], who: str) -> None:
@@ -145,9 +251,9 @@ def _lacks(who: str, package: str) -> SurroundingsError:
     )
 
 
-def make_again(module: str, settings: BaseModel, place: Place) -> Any:
-    """Makes a backend from scratch: what another process does with a recipe."""
-    return importlib.import_module(module).prepare(settings, place).make()
+def rebuild_backend(reference: str, settings: BaseModel, context: BackendContext) -> Any:
+    """Make a backend from scratch: what another process does with a factory."""
+    return resolve(reference).prepare(settings, context).make()
 
 
 def require_key(variable: str | None, who: str) -> None:

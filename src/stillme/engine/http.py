@@ -28,20 +28,20 @@ from stillme import __version__
 from stillme.core.errors import disk
 from stillme.core.records import Status
 from stillme.core.yaml import Frozen
-from stillme.engine.pacing import Gate, Pace
+from stillme.engine.rate_limit import Gate, Pace
 
 if TYPE_CHECKING:
     import aiohttp
 
 PACKAGES = ("aiohttp", "orjson")  # loaded when the first call is made
 JSON = "application/json"
-LONGEST_BACKOFF = 60.0  # seconds
-LONGEST_MESSAGE = 500  # characters
-SHORTEST_KEY = 8  # characters: anything shorter is a word that answers hold anyway
-LONGEST_KEPT = 1 << 16  # characters of an error's body
-LARGE = 1 << 20  # bytes above which a body is sent in pieces
+MAX_BACKOFF_S = 60.0  # of our own; a service may ask for a longer pause
+MAX_MESSAGE_CHARS = 500  # of an error, in a sentence and in the ledger
+MIN_KEY_CHARS = 8  # a shorter key is not hidden: it would be a word that answers contain anyway
+MAX_ERROR_BODY_CHARS = 1 << 16  # kept of an error's body
+BLOCK_BYTES = 1 << 20  # larger bodies are sent in pieces, and files are read and written in blocks of this size
 _REQUEST_IDS = ("x-request-id", "x-goog-request-id", "request-id", "apim-request-id")
-_TURNED_AWAY = 429
+_TOO_MANY_REQUESTS = 429
 
 
 def _checked_url(url: str) -> str:
@@ -190,7 +190,7 @@ class Client:
         self._secrets = dict(secrets or {})
         self._hosts = hosts
         self._hopeless = hopeless
-        self._resting = 0.0  # no call starts before
+        self._rest_until = 0.0  # no call starts before
         self._random = random.Random()  # noqa: S311 (a draw, not a secret)
         self._boundary = uuid.uuid4().hex  # in no picture, and in no sentence of anybody who does not know it
         self._session: aiohttp.ClientSession | None = None
@@ -204,19 +204,42 @@ class Client:
 
     async def call(self, call: Call) -> Answer:
         """The answer to a call; whatever is no success is raised, after as many attempts as make sense."""
-        tries: list[Try] = []
-        ends: float | None = None
-        sent = _Sent(self._address(call), *_content(call, self._boundary))
+        attempts: list[Try] = []
+        deadline: float | None = None
+        request = _Sent(self._address(call), *_content(call, self._boundary))
         while True:
-            result, started, at = await self._admitted(call, sent, ends)
-            ends = ends or started + self.limits.deadline_s
-            code, number = result.status_code, result.request_id
+            cuts = await self.gate.enter()
+            status: int | None = None
+            try:
+                await self._turn(call)
+                started, at = time.monotonic(), time.time()  # the clock starts when the call has its turn
+                deadline = deadline or started + self.limits.deadline_s
+                left = max(0.001, deadline - started)
+                result = await self._attempt(call, request, min(call.timeout_s or self.limits.timeout_s, left))
+                status = result.status_code
+                if isinstance(result, RemoteError):
+                    result.seconds = time.monotonic() - started
+                    status = self._learned(result, started)
+            finally:
+                self.gate.leave(cuts, status)
+            error = result if isinstance(result, RemoteError) else None
+            attempts.append(
+                Try(
+                    kind=error.kind if error else Status.OK,
+                    status_code=result.status_code,
+                    seconds=result.seconds,
+                    at=at,
+                    message=error.message if error else "",
+                    request_id=result.request_id,
+                    body=result.body,
+                )
+            )
             if isinstance(result, Answer):
-                tries.append(Try(Status.OK, code, result.seconds, at, "", number, result.body))
-                return replace(result, attempts=tuple(tries))
-            tries.append(Try(result.kind, code, result.seconds, at, result.message, number, result.body))
-            result.attempts = tuple(tries)
-            if not self._again(call, result) or time.monotonic() + self._pause(result) > ends:
+                return replace(result, attempts=tuple(attempts))
+            result.attempts = tuple(attempts)
+            may_retry = result.status_code == _TOO_MANY_REQUESTS if call.once else result.retryable
+            may_retry = may_retry and len(attempts) < self.limits.attempts and not self._hopeless(result)
+            if not may_retry or time.monotonic() + self._pause(result) > deadline:
                 raise result
             await asyncio.sleep(self._jittered(self._pause(result)))
 
@@ -236,51 +259,28 @@ class Client:
         except TimeoutError:
             raise RemoteError(Status.TIMEOUT, "the download stopped", retryable=True) from None
         except (aiohttp.ClientError, OSError) as error:
-            said = f"the download failed: {type(error).__name__}: {error}"
-            raise RemoteError(Status.NETWORK, self._hidden(said), retryable=True) from None
-
-    def _again(self, call: Call, error: RemoteError) -> bool:
-        may = error.status_code == _TURNED_AWAY if call.once else error.retryable
-        return may and len(error.attempts) < self.limits.attempts and not self._hopeless(error)
+            message = f"the download failed: {type(error).__name__}: {error}"
+            raise RemoteError(Status.NETWORK, self._hidden(message), retryable=True) from None
 
     def _pause(self, error: RemoteError) -> float:
         """Twice as long after every attempt, and at least as long as the other side asks for."""
         grown = self.limits.backoff_s * 2.0 ** (len(error.attempts) - 1)
-        return max(min(LONGEST_BACKOFF, grown), error.after or 0.0)
+        return max(min(MAX_BACKOFF_S, grown), error.after or 0.0)
 
     def _jittered(self, seconds: float) -> float:
         """Callers that failed together do not come back together, and none before it may."""
         return seconds * (1 + 0.25 * self._random.random())
 
-    async def _admitted(
-        self, call: Call, sent: _Sent, ends: float | None
-    ) -> tuple[Answer | RemoteError, float, float]:
-        """One attempt, when its turn has come, and when that was, by both clocks."""
-        cuts = await self.gate.enter()
-        outcome: int | None = None
-        try:
-            await self._turn(call)
-            started, at = time.monotonic(), time.time()
-            left = self.limits.deadline_s if ends is None else max(0.001, ends - started)
-            result = await self._attempt(call, sent, min(call.timeout_s or self.limits.timeout_s, left))
-            outcome = result.status_code
-            if isinstance(result, RemoteError):
-                result.seconds = time.monotonic() - started
-                outcome = self._learned(result, started)
-        finally:
-            self.gate.leave(cuts, outcome)
-        return result, started, at
-
     async def _turn(self, call: Call) -> None:
         """Rested first, and only then in line: callers that were asked to wait do not come back together."""
         while True:
-            while (left := self._resting - time.monotonic()) > 0:
+            while (left := self._rest_until - time.monotonic()) > 0:
                 await asyncio.sleep(self._jittered(left))
             away = self.pace.reserve(call.tokens) if call.paced else 0.0
             if not away:
                 return
             await asyncio.sleep(away)
-            if self._resting <= time.monotonic():
+            if self._rest_until <= time.monotonic():
                 return
 
     def _learned(self, error: RemoteError, started: float) -> int | None:
@@ -289,8 +289,8 @@ class Client:
         A service that asks one caller to wait is left alone by all, unless it asks for too long.
         """
         if error.after is not None and error.after <= self.limits.deadline_s:
-            self._resting = max(self._resting, time.monotonic() + error.after)
-        if error.status_code != _TURNED_AWAY:
+            self._rest_until = max(self._rest_until, time.monotonic() + error.after)
+        if error.status_code != _TOO_MANY_REQUESTS:
             return error.status_code
         is_much = not self._hopeless(error) and self.pace.turned_away(started, error.after is not None)
         return error.status_code if is_much or error.after is None else None
@@ -322,8 +322,8 @@ class Client:
         except aiohttp.ClientSSLError as error:
             return RemoteError(Status.NETWORK, self._hidden(f"no trusted connection: {error}"))
         except (aiohttp.ClientError, OSError) as error:
-            said = f"the connection failed: {type(error).__name__}: {error}"
-            return RemoteError(Status.NETWORK, self._hidden(said), retryable=True)
+            message = f"the connection failed: {type(error).__name__}: {error}"
+            return RemoteError(Status.NETWORK, self._hidden(message), retryable=True)
 
     def _opened(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -341,11 +341,11 @@ class Client:
         if not call.url.startswith(("http://", "https://")):
             return f"{self.base}/{call.url.lstrip('/')}"
         try:
-            where, may = urlsplit(call.url).hostname, self._may_ask(call.url)
+            host, may_ask = urlsplit(call.url).hostname, self._may_ask(call.url)
         except ValueError:
             raise RemoteError(Status.SERVER_ERROR, "it names an address that is none") from None
-        if not may:
-            raise RemoteError(Status.SERVER_ERROR, f"it names an address at {where}, which is not followed")
+        if not may_ask:
+            raise RemoteError(Status.SERVER_ERROR, f"it names an address at {host}, which is not followed")
         return call.url
 
     def _may_ask(self, url: str) -> bool:
@@ -354,7 +354,8 @@ class Client:
             return True
         parts = urlsplit(url)
         name = parts.hostname or ""
-        return parts.scheme == "https" and any(name == h or name.endswith(f".{h}") for h in self._hosts)
+        is_known_host = any(name == host or name.endswith(f".{host}") for host in self._hosts)
+        return parts.scheme == "https" and is_known_host
 
     def _headers(self, call: Call, media_type: str) -> dict[str, str]:
         headers = {"Accept": ", ".join(f"{kind}*" if kind.endswith("/") else kind for kind in call.accepts)}
@@ -376,68 +377,85 @@ class Client:
             else:
                 return bytes(body)
         response.close()
-        said = f"the answer is larger than {most:,} bytes; it was not read"
-        raise RemoteError(Status.SERVER_ERROR, said, response.status, request_id=self._number(response))
+        message = f"the answer is larger than {most:,} bytes; it was not read"
+        raise RemoteError(Status.SERVER_ERROR, message, response.status, request_id=self._request_id(response))
 
     def _understood(
         self, call: Call, response: aiohttp.ClientResponse, body: bytes, seconds: float
     ) -> Answer | RemoteError:
-        code, number = response.status, self._number(response)
-        if not 200 <= code < 300:
+        status, request_id, kind = response.status, self._request_id(response), response.content_type
+        if not 200 <= status < 300:
             return self._failed(response, body)
         if call.paced:
             self.pace.answered(response.headers)
-        kind = response.content_type
+        decoded = None
         if not kind.startswith(call.accepts):
-            said = self._hidden(f"the answer is {kind}, not {' or '.join(call.accepts)}")
-            return RemoteError(Status.SERVER_ERROR, said, code, request_id=number, **self._came(body))
-        try:
-            body = self._cleared(body) if kind == JSON else body
-            decoded = _decoded(body) if kind == JSON else None
-        except ValueError:
-            said = "the answer is said to be JSON and is not"
-            return RemoteError(Status.SERVER_ERROR, said, code, request_id=number, **self._came(body))
-        return Answer(code, response.headers, body, decoded, seconds, number)
-
-    def _came(self, body: bytes) -> dict[str, Any]:
+            problem = self._hidden(f"the answer is {kind}, not {' or '.join(call.accepts)}")
+        else:
+            problem = ""
+            try:
+                if kind == JSON:
+                    for key in self._keys():  # an answer that repeats a key is not kept with it
+                        body = body.replace(key.encode(), "…".encode()) if key.encode() in body else body
+                    decoded = _decoded(body)
+            except ValueError:
+                problem = "the answer is said to be JSON and is not"
+        if not problem:
+            return Answer(
+                status_code=status,
+                headers=response.headers,
+                body=body,
+                json=decoded,
+                seconds=seconds,
+                request_id=request_id,
+            )
         text = self._text(body)
-        return {"said": text, "body": text[:LONGEST_KEPT].encode()}
+        return RemoteError(
+            kind=Status.SERVER_ERROR,
+            message=problem,
+            status_code=status,
+            request_id=request_id,
+            said=text,
+            body=text[:MAX_ERROR_BODY_CHARS].encode(),
+        )
 
     def _failed(self, response: aiohttp.ClientResponse, body: bytes) -> RemoteError:
-        code, text = response.status, self._text(body)
-        kind, retryable = meaning(code)
+        status, text = response.status, self._text(body)
+        kind, retryable = meaning(status)
+        content: Any
         try:
-            said = _decoded(text.encode())  # strict: half a character could be kept nowhere
-            told = _message(said)
+            content = _decoded(text.encode())  # strict: half a character could be kept nowhere
+            message = _message(content)
         except (ValueError, RecursionError):
-            said, told = text, text.strip()
-        message = told or response.reason or "no reason given"
-        if 300 <= code < 400:
+            content, message = text, text.strip()
+        if 300 <= status < 400:
             message = "it answers with a redirect, which is not followed"
-        error = RemoteError(kind, self._hidden(message), code, retryable, self._number(response), said)
-        error.body = text[:LONGEST_KEPT].encode()
+        error = RemoteError(
+            kind=kind,
+            message=self._hidden(message or response.reason or "no reason given"),
+            status_code=status,
+            retryable=retryable,
+            request_id=self._request_id(response),
+            said=content,
+            body=text[:MAX_ERROR_BODY_CHARS].encode(),
+        )
         if retryable:
-            asked = (asked_to_wait(response.headers), self._waits(error))
-            error.after = max((seconds for seconds in asked if seconds is not None), default=None)
+            pauses = (asked_to_wait(response.headers), self._waits(error))
+            error.after = max((seconds for seconds in pauses if seconds is not None), default=None)
         return error
 
-    def _number(self, response: aiohttp.ClientResponse) -> str:
-        return self._hidden(_request_id(response.headers))
+    def _request_id(self, response: aiohttp.ClientResponse) -> str:
+        headers = response.headers
+        return self._hidden(next((headers[name] for name in _REQUEST_IDS if name in headers), ""))
 
     def _text(self, body: bytes) -> str:
         return self._hidden(body.decode("utf-8", "replace"), most=len(body))
 
-    def _cleared(self, body: bytes) -> bytes:
-        """An answer in which nobody finds a key that it repeats."""
-        for key in self._keys():
-            body = body.replace(key.encode(), "…".encode()) if key.encode() in body else body
-        return body
-
     def _keys(self) -> Iterator[str]:
-        found = (value.rpartition(" ")[2] for value in self._secrets.values())
-        return (key for key in found if len(key) >= SHORTEST_KEY)
+        keys = (value.rpartition(" ")[2] for value in self._secrets.values())
+        return (key for key in keys if len(key) >= MIN_KEY_CHARS)
 
-    def _hidden(self, text: str, most: int = LONGEST_MESSAGE) -> str:
+    def _hidden(self, text: str, most: int = MAX_MESSAGE_CHARS) -> str:
         """Without secrets, whoever repeats them."""
         for key in self._keys():
             text = text.replace(key, "…")
@@ -459,21 +477,18 @@ def meaning(status_code: int) -> tuple[Status, bool]:
 
 def asked_to_wait(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """Seconds, from `Retry-After` as a number or a date, or from `retry-after-ms`; None where nobody asks."""
-    milliseconds, wanted = headers.get("retry-after-ms", ""), headers.get("Retry-After", "").strip()
+    milliseconds, after = headers.get("retry-after-ms", ""), headers.get("Retry-After", "").strip()
     try:
         if milliseconds:
             return max(0.0, float(milliseconds) / 1000)
-        return max(0.0, float(wanted)) if wanted else None
+        return max(0.0, float(after)) if after else None
     except ValueError:
-        return _until(wanted, now or datetime.now(UTC))
-
-
-def _until(date: str, now: datetime) -> float | None:
+        pass  # not a number: it may be a date
     try:
-        moment = parsedate_to_datetime(date)
-    except (ValueError, TypeError, IndexError, OverflowError):  # of dates that are none
+        moment = parsedate_to_datetime(after)
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
+    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds())
 
 
 def origin(url: str) -> tuple[str, str, int]:
@@ -491,16 +506,12 @@ def _content(call: Call, boundary: str) -> tuple[bytes | Path | Sequence[bytes |
     if call.body is not None:
         return call.body, call.media_type
     if call.json is not None:
-        return _json(call.json), JSON
+        import orjson
+
+        return orjson.dumps(call.json), JSON
     if call.form:
         return _encoded(call.form, boundary), f"multipart/form-data; boundary={boundary}"
     return None, ""
-
-
-def _json(value: Any) -> bytes:
-    import orjson
-
-    return orjson.dumps(value)
 
 
 def _decoded(body: bytes) -> Any:
@@ -530,14 +541,14 @@ def _quoted(name: str) -> str:
 
 def _sendable(content: bytes | Path | Sequence[bytes | Path] | None) -> Any:
     if isinstance(content, bytes):
-        return io.BytesIO(content) if len(content) > LARGE else content
+        return io.BytesIO(content) if len(content) > BLOCK_BYTES else content
     if isinstance(content, Path):
         return content.open("rb")  # closed by whoever sends it
     return None if content is None else _pieces(content)
 
 
 def _length(content: bytes | Path | Sequence[bytes | Path] | None) -> dict[str, str]:
-    """Said beforehand where it is sent piece by piece: services do not take bodies of unknown length."""
+    """Given beforehand where it is sent piece by piece: services do not take bodies of unknown length."""
     if content is None or isinstance(content, bytes | Path):
         return {}
     sizes = (piece.stat().st_size if isinstance(piece, Path) else len(piece) for piece in content)
@@ -550,41 +561,32 @@ async def _pieces(content: Sequence[bytes | Path]) -> AsyncIterator[bytes]:
             yield piece
             continue
         with piece.open("rb") as file:
-            while block := file.read(LARGE):
+            while block := file.read(BLOCK_BYTES):
                 yield block
 
 
 async def _written(response: aiohttp.ClientResponse, path: Path) -> None:
-    """What the disk says is told as the disk's: asking the service again would not help."""
-    aside = path.with_name(f"{path.name}.part")
+    """An error of the disk is reported as the disk's: asking the service again would not help."""
+    part = path.with_name(f"{path.name}.part")
     with ExitStack() as stack:
         with disk(path):
-            file = stack.enter_context(aside.open("wb", buffering=0))
-        async for block in response.content.iter_chunked(LARGE):
+            file = stack.enter_context(part.open("wb", buffering=0))
+        async for block in response.content.iter_chunked(BLOCK_BYTES):
             with disk(path):
-                _put(file, block)
+                rest = memoryview(block)
+                while rest:  # a write without a buffer may take a part
+                    rest = rest[file.write(rest) :]
         with disk(path):
             os.fsync(file.fileno())
     with disk(path):
-        aside.replace(path)
+        part.replace(path)
 
 
-def _put(file: io.FileIO, block: bytes) -> None:
-    """All of it: a write without a buffer may take a part."""
-    rest = memoryview(block)
-    while rest:
-        rest = rest[file.write(rest) :]
-
-
-def _request_id(headers: Mapping[str, str]) -> str:
-    return next((headers[name] for name in _REQUEST_IDS if name in headers), "")
-
-
-def _message(said: Any) -> str:
+def _message(content: Any) -> str:
     """The sentence in an error's body, wherever services put it."""
-    if isinstance(said, Mapping):
-        inner = next((said[name] for name in ("error", "detail", "message", "details") if said.get(name)), "")
-        return _message(inner)
-    if isinstance(said, str):
-        return said.strip()
-    return json.dumps(said, ensure_ascii=False) if said else ""
+    if isinstance(content, Mapping):
+        names = ("error", "detail", "message", "details")
+        return _message(next((content[name] for name in names if content.get(name)), ""))
+    if isinstance(content, str):
+        return content.strip()
+    return json.dumps(content, ensure_ascii=False) if content else ""

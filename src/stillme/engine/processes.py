@@ -10,7 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -102,7 +102,8 @@ class _Child:
         self._process = context.Process(target=serve, args=(theirs,), daemon=True)
         self._process.start()
         theirs.close()
-        self._makes, self._ready = dict(makes), False
+        self._makes = dict(makes)
+        self._ready = False
         self._loaded: set[str] = set()
 
     def _wait_until_ready(self) -> None:
@@ -147,7 +148,7 @@ class _Child:
 
 
 class Made:
-    """What recipes make, each when it is first asked; the inside of a child and of an actor on a cluster."""
+    """What factories make, each when it is first asked; the inside of a child and of an actor on a cluster."""
 
     def __init__(self, makes: Makes) -> None:
         self._makes = makes
@@ -155,17 +156,18 @@ class Made:
 
     def load(self, *names: str) -> Exception | None:
         """Makes these now, or everything; what fails is returned."""
-        failure: Exception | None = _spoken(lambda: self._make(names or tuple(self._makes)))
-        return failure
 
-    def _make(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._thing(name)
+        def make() -> None:
+            for name in names or self._makes:
+                self._thing(name)
+
+        failure: Exception | None = _result_or_error(make)
+        return failure
 
     def answer(self, name: str, verb: str, request: object) -> Any:
         if verb == LOAD:
             return self.load(name)
-        return _spoken(lambda: getattr(self._thing(name), verb)(request))
+        return _result_or_error(lambda: getattr(self._thing(name), verb)(request))
 
     def _thing(self, name: str) -> Any:
         if name not in self._made:
@@ -173,10 +175,10 @@ class Made:
         return self._made[name]
 
 
-def _spoken(say: Callable[[], Any]) -> Any:
-    """What is said, or the error as a value. A sentence for the user stays one, whoever says it."""
+def _result_or_error(do: Callable[[], Any]) -> Any:
+    """The result, or the error as a value. A sentence for the user stays one on its way out of the process."""
     try:
-        return say()
+        return do()
     except StillmeError as error:
         return error
     except Exception as error:

@@ -17,10 +17,9 @@ from stillme.core.records import Status
 
 if TYPE_CHECKING:
     from rich.console import Group
-    from rich.table import Table
 
-EVERY = 5.0  # seconds between plain lines
-CALIBRATED = 20  # calls after which their cost says what all will cost
+LINE_INTERVAL_S = 5.0  # between plain lines: often enough to see life, rarely enough for a log
+MIN_CALLS_FOR_ESTIMATE = 20  # before, too few costs are known to say what all will cost
 _BAR, _COLUMNS = 10, 100  # the width of a bar, and of everything
 _WAYS = {"input": "on the way in", "output": "on the way out", "model": "in the model's own words"}
 _UNREADABLE = frozenset({Status.NO_FACE, Status.TOO_SMALL, Status.PROFILE, Status.GREYSCALE})
@@ -65,11 +64,13 @@ class Stage:
 
     @property
     def pace(self) -> str:
-        return _pace(self.rate) if self.done else ""
+        return _format_rate(self.rate) if self.done else ""
 
     @property
     def left(self) -> str:
-        return f"{_minutes(self.left_seconds)} left" if self.left_seconds and self.done < self.total else ""
+        return (
+            f"{_format_duration(self.left_seconds)} left" if self.left_seconds and self.done < self.total else ""
+        )
 
     @property
     def cost(self) -> str:
@@ -86,7 +87,7 @@ class Stage:
     def expected_usd(self) -> tuple[float, float] | None:
         """What this stage will have cost, by what its calls cost so far, and how far off that may be."""
         done = self.done
-        if done < CALIBRATED:
+        if done < MIN_CALLS_FOR_ESTIMATE:
             return None
         left, mean = self.total - done, self.cost_usd / done
         variance = max(0.0, self._squares / done - mean**2) * done / (done - 1)
@@ -96,14 +97,21 @@ class Stage:
     def line(self) -> str:
         """done, refused, failed, rate, time left, cost: in one line."""
         name = f"{self.name}, {self.part}" if self.part else self.name
-        told = (f"{name}: {self.progress}", *told_apart(self.counts), self.pace, self.left, self.cost, self.outlay)
-        return ", ".join(word for word in told if word)
+        parts = (
+            f"{name}: {self.progress}",
+            *told_apart(self.counts),
+            self.pace,
+            self.left,
+            self.cost,
+            self.outlay,
+        )
+        return ", ".join(part for part in parts if part)
 
     def event(self) -> dict[str, object]:
         """The same for scripts."""
-        about = {"event": "stage", "name": self.name} | ({self.kind: self.part} if self.part else {})
-        refused, failed = _sorted_out(self.counts)[:2]
-        return about | {
+        label = {"event": "stage", "name": self.name} | ({self.kind: self.part} if self.part else {})
+        refused, failed = _split_counts(self.counts)[:2]
+        return label | {
             "total": self.total + self.already,
             "done": self.done + self.already,
             "counts": dict(self.counts),
@@ -117,54 +125,41 @@ class Stage:
 
 
 def told_apart(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Refusals, failures and pictures that could not be read, in words of their own; those that there are.
+    """Refusals, failures and pictures that could not be read, each described; those that there are.
 
     >>> told_apart({"ok": 9, "input_blocked": 8, "output_blocked": 4, "timeout": 2})
     ('12 refused (8 on the way in, 4 on the way out)', '2 failed (timeout)')
     """
-    refused, failed, unread = _sorted_out(counts)
-    told = [f"{sum(refused.values()):,} refused{_ways(refused)}"] if refused else []
-    told += [f"{sum(failed.values()):,} failed ({_kinds(failed)})"] if failed else []
-    return (*told, *(f"{number:,} {status.label}" for status, number in unread.items()))
-
-
-def briefly_apart(counts: Mapping[str, int]) -> tuple[str, str]:
-    """How many were refused, how many failed: without the reasons, for a narrow column."""
-    refused, failed, unread = _sorted_out(counts)
-    others = [(failed, "failed"), (unread, "not read")]
-    told = [f"{sum(some.values()):,} {word}" for some, word in others if some]
-    return f"{sum(refused.values()):,} refused" if refused else "", ", ".join(told)
+    refused, failed, unread = _split_counts(counts)
+    parts = []
+    if refused:
+        stages = {status.stage: number for status, number in refused.items()}
+        ways = ", ".join(f"{stages[stage]:,} {way}" for stage, way in _WAYS.items() if stage in stages)
+        # Where all refusals are the model's own words, which is usual, nothing is said of where they happened.
+        where = "" if set(refused) == {Status.REFUSED} else f" ({ways})"
+        parts.append(f"{sum(refused.values()):,} refused{where}")
+    if failed:
+        kinds = ", ".join(f"{number:,} {status.label}" for status, number in failed.items())
+        kinds = next(iter(failed)).label if len(failed) == 1 else kinds
+        parts.append(f"{sum(failed.values()):,} failed ({kinds})")
+    return (*parts, *(f"{number:,} {status.label}" for status, number in unread.items()))
 
 
 _Counts = dict[Status, int]
 
 
-def _sorted_out(counts: Mapping[str, int]) -> tuple[_Counts, _Counts, _Counts]:
+def _split_counts(counts: Mapping[str, int]) -> tuple[_Counts, _Counts, _Counts]:
     """Refusals, failures, what could not be read: in the order of the closed list."""
-    seen: _Counts = {s: counts[s.value] for s in Status if s is not Status.OK and counts.get(s.value)}
-    refused = {status: number for status, number in seen.items() if status.stage}
-    unread = {status: number for status, number in seen.items() if status in _UNREADABLE}
-    failed = {status: n for status, n in seen.items() if status not in refused and status not in unread}
+    all_counts: _Counts = {s: counts[s.value] for s in Status if s is not Status.OK and counts.get(s.value)}
+    refused = {status: number for status, number in all_counts.items() if status.stage}
+    unread = {status: number for status, number in all_counts.items() if status in _UNREADABLE}
+    failed = {status: n for status, n in all_counts.items() if status not in refused and status not in unread}
     return refused, failed, unread
 
 
-def _ways(refused: _Counts) -> str:
-    """Where refusals happened; silent where all of them are the model's own words."""
-    if set(refused) == {Status.REFUSED}:
-        return ""
-    by_stage = {status.stage: number for status, number in refused.items()}
-    return f" ({', '.join(f'{by_stage[stage]:,} {way}' for stage, way in _WAYS.items() if stage in by_stage)})"
-
-
-def _kinds(failed: _Counts) -> str:
-    if len(failed) == 1:
-        return next(iter(failed)).label
-    return ", ".join(f"{number:,} {status.label}" for status, number in failed.items())
-
-
-def _pace(rate: float) -> str:
+def _format_rate(rate: float) -> str:
     """
-    >>> _pace(12.4), _pace(0.05), _pace(0.002)
+    >>> _format_rate(12.4), _format_rate(0.05), _format_rate(0.002)
     ('12/s', '3/min', '7/h')
     """
     for unit, seconds in (("s", 1), ("min", 60)):
@@ -173,9 +168,7 @@ def _pace(rate: float) -> str:
     return f"{rate * 3600:,.0f}/h"
 
 
-def _minutes(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
+def _format_duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -206,14 +199,14 @@ class Progress:
         self, name: str, totals: Mapping[str, tuple[int, int]], kind: str = "editor"
     ) -> Iterator[dict[str, Stage]]:
         """Several stages at once, a line each: part -> how many are to do, how many are done."""
-        made = {part: Stage(name, todo, done, part, kind) for part, (todo, done) in totals.items()}
-        left = {part: stage for part, stage in made.items() if stage.total}
-        if not left:
+        all_stages = {part: Stage(name, todo, done, part, kind) for part, (todo, done) in totals.items()}
+        pending = [stage for stage in all_stages.values() if stage.total]
+        if not pending:
             self.say(f"{name}: {sum(done for _, done in totals.values()):,} done, nothing to do")
-            yield made
+            yield all_stages
             return
-        with self._shown(list(left.values())):
-            yield made
+        with self._shown(pending):
+            yield all_stages
 
     @contextmanager
     def stage(self, name: str, total: int, already: int = 0) -> Iterator[Stage]:
@@ -228,23 +221,31 @@ class Progress:
     @contextmanager
     def _shown(self, stages: Sequence[Stage]) -> Iterator[None]:
         over = threading.Event()
-        shower = threading.Thread(target=self._show, args=(stages, over), daemon=True)
-        shower.start()
+        show = self._show_live if self.mode == "live" else self._show_lines
+        thread = threading.Thread(target=show, args=(stages, over), daemon=True)
+        thread.start()
         try:
             yield
         finally:
             over.set()
-            shower.join()
+            thread.join()
 
-    def _show(self, stages: Sequence[Stage], over: threading.Event) -> None:
-        if self.mode == "live":
-            self._show_live(stages, over)
-            return
-        told: dict[int, int] = {}  # stage -> how much of it was told: what stands still is not told again
-        while not over.wait(EVERY):
-            for place, stage in enumerate(stages):
-                if told.get(place) != stage.done:
-                    told[place] = stage.done
+    def _show_live(self, stages: Sequence[Stage], over: threading.Event) -> None:
+        from rich.live import Live
+
+        with Live(refresh_per_second=8, transient=False) as live:
+            while not over.wait(0.125):
+                live.update(_render_live(stages))
+            live.update(_render_live(stages))
+
+    def _show_lines(self, stages: Sequence[Stage], over: threading.Event) -> None:
+        printed: dict[
+            int, int
+        ] = {}  # stage -> how much of it was printed: what has not moved is not printed again
+        while not over.wait(LINE_INTERVAL_S):
+            for index, stage in enumerate(stages):
+                if printed.get(index) != stage.done:
+                    printed[index] = stage.done
                     self._print(stage)
         for stage in stages:
             self._print(stage)
@@ -255,56 +256,37 @@ class Progress:
         elif self.mode == "json":
             print(json.dumps(stage.event()), file=self.out, flush=True)
 
-    def _show_live(self, stages: Sequence[Stage], over: threading.Event) -> None:
-        from rich.live import Live
 
-        with Live(refresh_per_second=8, transient=False) as live:
-            while not over.wait(0.125):
-                live.update(_drawn(stages))
-            live.update(_drawn(stages))
-
-
-def _drawn(stages: Sequence[Stage]) -> Group:
-    """A line a stage; beneath them what all will cost, and why calls were refused or failed. Fits 100 columns."""
+def _render_live(stages: Sequence[Stage]) -> Group:
+    """One line per stage; beneath, the cost of all and why calls were refused or failed. Fits 100 columns."""
     from rich.console import Group
-
-    every: Counter[str] = Counter()
-    for stage in stages:
-        every.update(stage.counts)
-    return Group(_rows(stages), *(f"  {told}" for told in (*_outlay(stages), *told_apart(every))))
-
-
-def _outlay(stages: Sequence[Stage]) -> Iterator[str]:
-    """What all stages will cost together, once that is known of each that costs something."""
-    known = [stage.expected_usd for stage in stages if stage.cost_usd]
-    ranges = [one for one in known if one]
-    if ranges and len(ranges) == len(known) and any(stage.done < stage.total for stage in stages):
-        expected, off = sum(one[0] for one in ranges), math.hypot(*(one[1] for one in ranges))
-        yield f"about {expected:,.2f} ± {off:,.2f} USD in all"
-
-
-def _rows(stages: Sequence[Stage]) -> Table:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
     rows = Table.grid(padding=(0, 2))
-    cells = [_cells(stage) for stage in stages]
+    cells = []
+    for stage in stages:
+        refused, failed, unread = _split_counts(stage.counts)
+        counted = [(refused, "refused"), (failed, "failed"), (unread, "not read")]
+        counts = ", ".join(f"{sum(some.values()):,} {word}" for some, word in counted if some)
+        cells.append((stage.part or stage.name, stage.progress, counts, stage.pace, stage.left, stage.cost))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    room = max(8, _COLUMNS - _BAR - sum(widths[1:]) - 2 * len(widths))
+    name_width = max(8, _COLUMNS - _BAR - sum(widths[1:]) - 2 * len(widths))
     rows.add_column(no_wrap=True)
     rows.add_column(no_wrap=True)
     for _ in widths[1:]:
         rows.add_column(justify="right", no_wrap=True)
     for stage, (name, *others) in zip(stages, cells, strict=True):
         bar = ProgressBar(stage.total + stage.already, stage.done + stage.already, width=_BAR)
-        rows.add_row(_cut(name, room), bar, *others)
-    return rows
-
-
-def _cut(name: str, room: int) -> str:
-    return name if len(name) <= room else f"{name[: room - 1]}…"
-
-
-def _cells(stage: Stage) -> tuple[str, ...]:
-    apart = ", ".join(word for word in briefly_apart(stage.counts) if word)
-    return stage.part or stage.name, stage.progress, apart, stage.pace, stage.left, stage.cost
+        rows.add_row(name if len(name) <= name_width else f"{name[: name_width - 1]}…", bar, *others)
+    notes = []
+    estimates = [stage.expected_usd for stage in stages if stage.cost_usd]
+    known = [estimate for estimate in estimates if estimate]
+    # What all stages will cost together, once that is known of each that costs something.
+    if known and len(known) == len(estimates) and any(stage.done < stage.total for stage in stages):
+        expected, error = sum(usd for usd, _ in known), math.hypot(*(error for _, error in known))
+        notes.append(f"about {expected:,.2f} ± {error:,.2f} USD in all")
+    total: Counter[str] = Counter()
+    for stage in stages:
+        total.update(stage.counts)
+    return Group(rows, *(f"  {note}" for note in (*notes, *told_apart(total))))

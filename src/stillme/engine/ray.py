@@ -1,6 +1,6 @@
 """Editors on a Ray cluster: one actor a GPU (or a share of cores), asked by one thread each from here.
 
-An actor is given the same recipe as a child process here, so the pictures are the same. Actors know neither the
+An actor is given the same factory as a child process here, so the pictures are the same. Actors know neither the
 run nor its ledger: what they answer is recorded here. One that dies, alone or with its node, is replaced, and its
 edit is asked again.
 """
@@ -22,13 +22,13 @@ from pydantic import AfterValidator, Field
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import Frozen
-from stillme.engine.local import Stop
 from stillme.engine.processes import EndedError, Made, Makes
+from stillme.engine.threads import Stop
 
-DEATHS = 3  # actors that one edit may cost; an edit that always kills its actor must not go round for ever
-LARGE = 1_000_000  # bytes; larger pictures travel through Ray's object store instead of inside the call
-LOOK = 0.2  # seconds between two looks at actors that are still to come
-OWN_STORE = 512 * 2**20  # bytes of shared memory for a cluster that is started here
+MAX_ACTORS_PER_EDIT = 3  # an edit that always kills its actor must not go round for ever
+MIN_STORE_BYTES = 1_000_000  # larger pictures travel through Ray's object store instead of inside the call
+POLL_INTERVAL_S = 0.2  # between two looks at actors that are still to come
+OBJECT_STORE_BYTES = 512 * 2**20  # shared memory for a cluster that is started here
 
 
 class UntakenError(Exception):
@@ -59,7 +59,15 @@ def connected(address: str | None, stop: Stop, patience: float = 600) -> Iterato
     if ray.is_initialized():  # whoever connected this process disconnects it
         yield Cluster(ray, stop, patience)
         return
-    _connect(ray, address)
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    own = {"address": "local", "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+    try:
+        ray.init(**({"address": address} if address else own), **quiet)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise SurroundingsError(
+            f"The Ray cluster {address or 'of this machine'} could not be reached: {_first_line(error)}",
+            "Start one with `ray start --head`, or give the address of one that runs.",
+        ) from error
     try:
         yield Cluster(ray, stop, patience)
     finally:
@@ -77,23 +85,13 @@ def _ray() -> Any:
     return importlib.import_module("ray")
 
 
-def _connect(ray: Any, address: str | None) -> None:
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-    own = {"include_dashboard": False, "object_store_memory": OWN_STORE}
-    try:
-        ray.init(**({"address": address} if address else {"address": "local", **own}), **quiet)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise SurroundingsError(
-            f"The Ray cluster {address or 'of this machine'} could not be reached: {_first_line(error)}",
-            "Start one with `ray start --head`, or give the address of one that runs.",
-        ) from error
-
-
 class Cluster:
     """A Ray cluster that this process is connected to. Safe to use from several threads."""
 
     def __init__(self, ray: Any, stop: Stop, patience: float) -> None:
-        self.ray, self.stop, self.patience = ray, stop, patience
+        self.ray = ray
+        self.stop = stop
+        self.patience = patience  # seconds that an actor may look for a place while none has one
         self._placed = 0
         self._counting = threading.Lock()
 
@@ -107,10 +105,10 @@ class Cluster:
 
     def _room(self, share: Share) -> int:
         """How many actors fit at the same time; an actor does not span nodes."""
-        wanted = {"CPU": share.cpus, "GPU": share.gpus or 0.0}
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        taken = {name: much for name, much in wanted.items() if much} or {"CPU": 1.0}
-        return int(sum(min(node.get(name, 0.0) // much for name, much in taken.items()) for node in nodes))
+        amounts = {"CPU": share.cpus, "GPU": share.gpus or 0.0}
+        needed = {name: amount for name, amount in amounts.items() if amount} or {"CPU": 1.0}
+        return int(sum(min(node.get(name, 0.0) // amount for name, amount in needed.items()) for node in nodes))
 
     def apart(self, makes: Makes, share: Share) -> Actors:
         """Actors for a settled share, started when they are needed."""
@@ -125,8 +123,8 @@ class Cluster:
         return self._placed > 0
 
     def cannot_place(self, share: Share) -> SurroundingsError:
-        there = {name: much for name, much in self.ray.cluster_resources().items() if name in ("CPU", "GPU")}
-        has = ", ".join(f"{much:g} {name}" for name, much in sorted(there.items())) or "none"
+        resources = sorted(self.ray.cluster_resources().items())
+        has = ", ".join(f"{amount:g} {name}" for name, amount in resources if name in ("CPU", "GPU")) or "none"
         return SurroundingsError(
             f"No actor with {share.cpus:g} CPU and {share.gpus:g} GPU found a place in {self.patience:g} s; "
             f"the cluster has in all: {has}.",
@@ -183,10 +181,12 @@ class Actors:
     def ask(self, name: str, request: EditRequest, deadline: float | None) -> EditReply:
         """What the editor answers in some actor; TimeoutError after the deadline, EndedError if the actor dies."""
         actor = self._take()
+        pictures = (request.image, *request.references)
+        stored: Any = ()
+        if sum(map(len, pictures)) >= MIN_STORE_BYTES:
+            request, stored = replace(request, image=b"", references=()), self._ray.put(pictures)
         try:
-            reply: EditReply | Exception = self._get(
-                actor.handle.ask.remote(name, *self._packed(request)), deadline
-            )
+            reply: EditReply | Exception = self._get(actor.handle.ask.remote(name, request, stored), deadline)
         except BaseException:
             self._drop(actor)
             raise
@@ -199,12 +199,6 @@ class Actors:
     def close(self) -> None:
         for actor in list(self._every):
             self._drop(actor)
-
-    def _packed(self, request: EditRequest) -> tuple[EditRequest, Any]:
-        pictures = (request.image, *request.references)
-        if sum(map(len, pictures)) < LARGE:
-            return request, ()
-        return replace(request, image=b"", references=()), self._ray.put(pictures)
 
     def _get(self, reference: Any, deadline: float | None = None) -> Any:
         errors = self._ray.exceptions
@@ -239,7 +233,7 @@ class Actors:
             if self._cluster.stop:
                 raise UntakenError
             self._welcome(coming)
-            if self._cluster.serves() or any(self._is_here(actor) for actor in coming):
+            if self._cluster.serves() or any(self._ray.wait([actor.here], timeout=0)[0] for actor in coming):
                 since = time.monotonic()
             elif time.monotonic() - since > self._cluster.patience:
                 raise self._cluster.cannot_place(self._share)
@@ -257,19 +251,16 @@ class Actors:
     def _welcome(self, coming: Sequence[_Actor]) -> None:
         """Looks whether some that are coming are loaded; a failure to load is raised in one thread only."""
         if not coming:
-            time.sleep(LOOK)
+            time.sleep(POLL_INTERVAL_S)
             return
-        loaded, _ = self._ray.wait([actor.loaded for actor in coming], timeout=LOOK)
+        loaded, _ = self._ray.wait([actor.loaded for actor in coming], timeout=POLL_INTERVAL_S)
         for actor in coming:
-            if actor.loaded in loaded and self._admitted(actor):
+            with self._lock:
+                is_mine = actor.loaded in loaded and actor in self._coming  # else another thread admits it
+                if is_mine:
+                    self._coming.remove(actor)
+            if is_mine:
                 self._check(actor)
-
-    def _admitted(self, actor: _Actor) -> bool:
-        with self._lock:
-            if actor not in self._coming:
-                return False
-            self._coming.remove(actor)
-            return True
 
     def _check(self, actor: _Actor) -> None:
         try:
@@ -283,9 +274,6 @@ class Actors:
         with self._lock:
             self._serving.add(actor)
             self._free.append(actor)
-
-    def _is_here(self, actor: _Actor) -> bool:
-        return bool(self._ray.wait([actor.here], timeout=0)[0])
 
     def _drop(self, actor: _Actor) -> None:
         with self._lock:
@@ -306,23 +294,22 @@ class Distant:
 
     def edit(self, request: EditRequest) -> EditReply:
         ended: list[str] = []
-        while len(ended) < DEATHS:
+        while len(ended) < MAX_ACTORS_PER_EDIT:
             try:
-                return _noted(self.actors.ask(self.name, request, self.deadline), ended)
+                reply = self.actors.ask(self.name, request, self.deadline)
             except TimeoutError:
                 return EditReply(
                     Status.TIMEOUT, detail=f"no answer after {self.deadline:g} s; its actor was ended"
                 )
             except EndedError as error:
                 ended.append(str(error))
-        return EditReply(Status.CRASHED, detail=f"{DEATHS} actors ended during this edit; the last: {ended[-1]}")
-
-
-def _noted(reply: EditReply, ended: Sequence[str]) -> EditReply:
-    """The reply; where actors ended before it came, the record says so."""
-    if not ended:
-        return reply
-    return replace(reply, notes={**reply.notes, "asked_again": f"actors that ended first: {len(ended)}"})
+                continue
+            if not ended:
+                return reply
+            return replace(reply, notes={**reply.notes, "asked_again": f"actors that ended first: {len(ended)}"})
+        return EditReply(
+            Status.CRASHED, detail=f"{MAX_ACTORS_PER_EDIT} actors ended during this edit; the last: {ended[-1]}"
+        )
 
 
 def _first_line(error: Exception) -> str:

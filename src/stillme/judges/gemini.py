@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 
 from stillme.core.records import Status
 from stillme.engine import hosted
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedJudge
 from stillme.engine.http import RemoteError, Url
-from stillme.engine.pacing import duration
+from stillme.engine.rate_limit import duration
 from stillme.judges import Batches, Form, models
 from stillme.judges.models import Terms
 from stillme.judges.vlm import (
@@ -70,11 +70,13 @@ class Settings(models.Settings):
         return models.usual(data, True, HOME)
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[GeminiJudge]:
-    hosted.check_key(place.key_env, "Gemini", settings.base_url)
+def prepare(settings: Settings, context: BackendContext) -> PreparedJudge[GeminiJudge]:
+    hosted.check_key(context.key_env, "Gemini", settings.base_url)
     terms = models.settled(settings, SERVICE)
     said: dict[str, Any] = {"backend": "gemini", "version": VERSION, "safety": settings.safety}
-    return prepared(settings, place, said, terms, partial(GeminiJudge, settings, place.key_env, terms), "Google")
+    return prepared(
+        settings, context, said, terms, partial(GeminiJudge, settings, context.key_env, terms), "Google"
+    )
 
 
 class GeminiJudge(NetworkJudge):

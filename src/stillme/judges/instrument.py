@@ -16,7 +16,7 @@ import polars as pl
 
 from stillme.core.records import Status
 from stillme.core.yaml import Frozen
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedJudge
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis, Cut, Instruments
 
@@ -33,10 +33,10 @@ class Settings(Frozen):
     """None: what a figure means stands in the protocol."""
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[NoReturn]:
-    return Prepared(
-        {"backend": "instrument", "version": VERSION},
-        {},
+def prepare(settings: Settings, context: BackendContext) -> PreparedJudge[NoReturn]:
+    return PreparedJudge(
+        effective={"backend": "instrument", "version": VERSION},
+        inputs={},
         make=_ask,
         description="Instrument: reads its scores off local measurements by the protocol's thresholds.",
         derived=True,

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from stillme.core.records import Status
 from stillme.engine import hosted
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedJudge
 from stillme.engine.http import Url
 from stillme.judges import Batches, Form, models
 from stillme.judges.models import Terms
@@ -80,14 +80,14 @@ class Settings(models.Settings):
         return self
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[OpenaiJudge]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedJudge[OpenaiJudge]:
     if settings.service == OPENAI:
-        hosted.check_key(place.key_env, "OpenAI", settings.base_url)
+        hosted.check_key(context.key_env, "OpenAI", settings.base_url)
     terms = models.settled(settings, settings.service)
     said: dict[str, Any] = {"backend": "openai", "version": VERSION, "service": settings.service}
     said |= {"structured": settings.structured, "extra": settings.extra, "configuration": settings.configuration}
     who = "OpenAI" if settings.service == OPENAI else "a server in OpenAI's form"
-    return prepared(settings, place, said, terms, partial(OpenaiJudge, settings, place.key_env, terms), who)
+    return prepared(settings, context, said, terms, partial(OpenaiJudge, settings, context.key_env, terms), who)
 
 
 class OpenaiJudge(NetworkJudge):

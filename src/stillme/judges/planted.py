@@ -13,7 +13,7 @@ from pydantic import Field
 
 from stillme.core.records import FEATURES, PEOPLE, JudgeReply, JudgeRequest, Status, digest
 from stillme.core.yaml import Frozen
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedJudge
 from stillme.judges import planted_features, planted_people
 from stillme.protocol import Protocol
 
@@ -47,15 +47,19 @@ class Settings(Frozen):
     price_usd: Annotated[float, Field(ge=0)] = 0.0  # pretended, to rehearse budgets
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Planted]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedJudge[Planted]:
     for shift in settings.shifts:
-        if shift.axis not in place.protocol.axes:
-            raise ValueError(f"shifts: '{shift.axis}' is not an axis; known: {', '.join(place.protocol.axes)}")
+        if shift.axis not in context.protocol.axes:
+            raise ValueError(f"shifts: '{shift.axis}' is not an axis; known: {', '.join(context.protocol.axes)}")
     inputs = settings.model_dump(mode="json")
-    return Prepared(
-        {"backend": "planted", "version": VERSION, **settings.model_dump(mode="json", exclude={"price_usd"})},
-        inputs,
-        make=lambda: Planted(settings, place.protocol),
+    return PreparedJudge(
+        effective={
+            "backend": "planted",
+            "version": VERSION,
+            **settings.model_dump(mode="json", exclude={"price_usd"}),
+        },
+        inputs=inputs,
+        make=lambda: Planted(settings, context.protocol),
         description=_described(settings),
         simulated=True,
         price_usd=settings.price_usd,

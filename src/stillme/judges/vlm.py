@@ -20,8 +20,8 @@ from typing import Any, NoReturn
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import FEATURES, PEOPLE, Exchange, JudgeReply, JudgeRequest, Status
 from stillme.engine import hosted
-from stillme.engine.backends import Place, Prepared
-from stillme.engine.http import SHORTEST_KEY, Answer, Call, Client, RemoteError, Try, meaning
+from stillme.engine.backends import BackendContext, PreparedJudge
+from stillme.engine.http import MIN_KEY_CHARS, Answer, Call, Client, RemoteError, Try, meaning
 from stillme.judges import PICTURES, Batches, Fault, Form, Question, Reading
 from stillme.judges.features import FeatureForm
 from stillme.judges.form import VERSION, DriftForm
@@ -45,23 +45,27 @@ Pictures = Iterable[Mapping[str, Any]]  # the parts of a body that they are
 
 
 def prepared(
-    settings: Settings, place: Place, said: Mapping[str, Any], terms: Terms, make: Callable[[Form], Any], who: str
-) -> Prepared[Any]:
+    settings: Settings,
+    context: BackendContext,
+    said: Mapping[str, Any],
+    terms: Terms,
+    make: Callable[[Form], Any],
+    who: str,
+) -> PreparedJudge[Any]:
     """What every judge behind a network says of itself; `said`: what the one at hand adds for its key."""
-    form = DriftForm(place.protocol)
+    form = DriftForm(context.protocol)
     others: dict[str, Callable[[Protocol], Form]] = {PEOPLE: PeopleForm, FEATURES: FeatureForm}
     is_batch = settings.mode == "batch"
-    return hosted.prepared(
-        {**said, "model": settings.model, "parameters": dict(terms.sent), "form": [VERSION, form.hash]},
-        settings,
-        terms.price(terms.batch_share if is_batch else 1.0),
-        lambda: make(form),
+    return PreparedJudge(
+        effective={**said, "model": settings.model, "parameters": dict(terms.sent), "form": [VERSION, form.hash]},
+        **hosted.remote_fields(settings, terms.price(terms.batch_share if is_batch else 1.0)),
+        make=lambda: make(form),
         description=f"{settings.model}, asked of {who} by HTTP{', in batches' if is_batch else ''}.",
         seconds=8,
         dropped=terms.dropped,
         caveats=terms.caveats,
         batch_wait_s=settings.batch_wait_s if is_batch else None,
-        others={name: partial(_made, make, kind, place.protocol) for name, kind in others.items()},
+        make_by_form={name: partial(_made, make, kind, context.protocol) for name, kind in others.items()},
     )
 
 
@@ -268,7 +272,7 @@ class NetworkJudge(ABC):
 
         `share`: the part of the price that it costs, in a batch.
         """
-        if len(self._secret) >= SHORTEST_KEY and self._secret in raw:
+        if len(self._secret) >= MIN_KEY_CHARS and self._secret in raw:
             raw = raw.replace(self._secret, "…".encode())
             said = _decoded(raw)
         if not 200 <= http < 300 or not isinstance(said, dict) or said.get("error"):

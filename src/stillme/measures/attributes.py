@@ -23,7 +23,7 @@ from stillme.core.errors import SurroundingsError
 from stillme.core.images import Pixels
 from stillme.core.records import Status
 from stillme.core.yaml import Frozen
-from stillme.engine.backends import Prepared, require_packages
+from stillme.engine.backends import PreparedMeasure, require_packages
 from stillme.measures import Reader, weights
 
 if TYPE_CHECKING:
@@ -83,18 +83,17 @@ class GroupError(NamedTuple):
     gender_error: float | None  # share of faces read on the other side of one half than labelled
 
 
-def prepared(kind: str, version: int, network: str, settings: Settings, read: Read) -> Prepared[Reader]:
+def prepared(kind: str, version: int, network: str, settings: Settings, read: Read) -> PreparedMeasure[Reader]:
     """A measure by one of the two networks; `read` takes its figures from what they make of both faces."""
     inputs = settings.model_dump(mode="json")
     used = weights.sums(weights.DETECTOR, weights.EMBEDDING) | {name: SUMS[name] for name in (network, MARKS)}
     effective = {"package": f"{PACKAGE} {RELEASE}", "weights": used, **inputs}
-    return Prepared(
-        {"measure": kind, "version": version, **effective},
-        inputs,
+    return PreparedMeasure(
+        effective={"measure": kind, "version": version, **effective},
+        inputs=inputs,
         make=lambda: _reader(settings, read),
         description=f"{kind.replace('_', ' ').capitalize()} to a model, before and after.",
         seconds=0.03,
-        computes=True,
         requires=("cv2", MODULE),
     )
 

@@ -16,7 +16,7 @@ from scipy.ndimage import uniform_filter
 from stillme.core import phash
 from stillme.core.colour import delta_e_2000
 from stillme.core.yaml import Frozen
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedMeasure
 from stillme.measures import Reader, weights
 
 if TYPE_CHECKING:
@@ -34,15 +34,14 @@ class Settings(Frozen):
     pass
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Reader]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedMeasure[Reader]:
     used = weights.sums(weights.TRUNK, weights.HEADS)
-    return Prepared(
-        {"measure": "change", "version": VERSION, "weights": used},
-        {},
+    return PreparedMeasure(
+        effective={"measure": "change", "version": VERSION, "weights": used},
+        inputs={},
         make=lambda: read,
         description="How much of the picture changed: LPIPS, SSIM, share of pixels with another colour, hash.",
         seconds=0.04,
-        computes=True,
         requires=("cv2",),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedMeasure
 from stillme.measures import Reader, attributes
 
 VERSION = 1  # raise when the same pictures and settings give other figures
@@ -18,7 +18,7 @@ class Settings(attributes.Settings):
     pass
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Reader]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedMeasure[Reader]:
     return attributes.prepared("gender_presentation", VERSION, attributes.GENDER, settings, read)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stillme.core.yaml import Frozen
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedMeasure
 from stillme.measures import Reader, weights
 
 if TYPE_CHECKING:
@@ -25,15 +25,14 @@ class Settings(Frozen):
     pass
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Reader]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedMeasure[Reader]:
     used = weights.sums(weights.DETECTOR, weights.EMBEDDING)
-    return Prepared(
-        {"measure": "identity", "version": VERSION, "weights": used},
-        {},
+    return PreparedMeasure(
+        effective={"measure": "identity", "version": VERSION, "weights": used},
+        inputs={},
         make=lambda: read,
         description="Likeness of source and edit to a face recogniser.",
         seconds=0.045,
-        computes=True,
         requires=("cv2",),
     )
 

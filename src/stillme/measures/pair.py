@@ -86,10 +86,10 @@ def _kinds() -> Iterator[str]:
             yield kind
 
 
-def _prepared(kind: str) -> backends.Prepared[measures.Reader]:
+def _prepared(kind: str) -> backends.PreparedMeasure[measures.Reader]:
     module = backends.load(measures.BACKENDS, kind)
-    prepared: backends.Prepared[measures.Reader] = module.prepare(
-        module.Settings(), backends.Place(Path(), builtin())
+    prepared: backends.PreparedMeasure[measures.Reader] = module.prepare(
+        module.Settings(), backends.BackendContext(Path(), builtin())
     )
     return prepared
 

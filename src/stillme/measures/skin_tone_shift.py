@@ -15,7 +15,7 @@ from pydantic import Field
 
 from stillme.core import colour
 from stillme.core.yaml import Frozen
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedMeasure
 from stillme.measures import Reader, weights
 
 if TYPE_CHECKING:
@@ -33,16 +33,15 @@ class Settings(Frozen):
     most_turned: float = Field(default=60, gt=0, le=90)  # degrees to a side
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Reader]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedMeasure[Reader]:
     inputs = settings.model_dump(mode="json")
     used = weights.sums(weights.DETECTOR, weights.MESH, weights.EMBEDDING)
-    return Prepared(
-        {"measure": "skin_tone_shift", "version": VERSION, "weights": used, **inputs},
-        inputs,
+    return PreparedMeasure(
+        effective={"measure": "skin_tone_shift", "version": VERSION, "weights": used, **inputs},
+        inputs=inputs,
         make=lambda: lambda pair: read(pair, settings),
         description="Paired change of the facial skin's lightness, beside the background's own.",
         seconds=0.03,
-        computes=True,
         requires=("cv2",),
     )
 

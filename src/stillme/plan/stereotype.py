@@ -20,7 +20,7 @@ from typing import Any
 from stillme.core.errors import InputError
 from stillme.core.records import Portrait
 from stillme.protocol import Protocol
-from stillme.protocol.schema import JOINT, PUBLISHED, Cue, GenderWords, Order, PairPrompt
+from stillme.protocol.schema import JOINT, PUBLISHED, Cue, Order, PairPrompt
 
 GENDER = "gender"  # the dimension in which the two portraits of a prompt differ
 NEUTRAL = "they"  # the pronoun that names no gender
@@ -75,116 +75,92 @@ def scenes(
     seed: int,
 ) -> Iterator[Scene]:
     """Prompt by prompt, the published arm first."""
-    drawn = pairs(protocol, portraits, len(prompts), seed)
-    for name, pair in zip(prompts, drawn, strict=True):
+    for name, pair in zip(prompts, pairs(protocol, portraits, len(prompts), seed), strict=True):
         prompt = protocol.pair[name]
+        # Of two portraits the stereotyped gender is the first, as the paper's figure shows it.
+        ordered = sorted(pair, key=lambda gender: gender != prompt.stereotype)
+        starts: Sequence[tuple[str, str | None]] = [(gender, None) for gender in pair]
+        if mode == JOINT:
+            starts = [(ordered[0], ordered[1]), (ordered[1], ordered[0])][: 2 if counterbalanced else 1]
         for sentence in sentences(protocol, prompt, counterbalanced):
-            for first, second in _starts(prompt, pair, mode, counterbalanced):
-                swapped = mode == JOINT and first != prompt.stereotype
-                partner = pair[second] if second else None
-                about = _about(sentence, mode, first)
-                yield Scene(name, _arm(sentence, swapped), sentence.text, pair[first], partner, about)
-
-
-def _starts(prompt: PairPrompt, pair: Pair, mode: str, counterbalanced: bool) -> list[tuple[str, str | None]]:
-    """The genders of the first portrait and of the second, if any.
-
-    Of two, the stereotyped gender stands first, as the paper's figure shows it; and where wanted the other.
-    """
-    if mode != JOINT:
-        return [(gender, None) for gender in pair]
-    both = sorted(pair, key=lambda gender: gender != prompt.stereotype)
-    return [(both[0], both[1]), (both[1], both[0])] if counterbalanced else [(both[0], both[1])]
-
-
-def _arm(sentence: _Sentence, swapped: bool) -> str:
-    if sentence.is_published and not swapped:
-        return PUBLISHED
-    return "_".join((*sentence.words, SWAPPED) if swapped else sentence.words)
-
-
-def _about(sentence: _Sentence, mode: str, source: str) -> dict[str, Any]:
-    prompt = sentence.prompt
-    return {
-        "mode": mode,
-        "target": prompt.target,
-        "other": prompt.other,
-        "stereotype": prompt.stereotype,
-        "pronoun": sentence.pronoun,
-        "cue": sentence.cue.value,
-        "order": sentence.order,
-        "source": source,
-        "congruent": source == prompt.stereotype,
-    }
+            for first, second in starts:
+                is_swapped = mode == JOINT and first != prompt.stereotype
+                words = (*sentence.words, SWAPPED) if is_swapped else sentence.words
+                yield Scene(
+                    prompt=name,
+                    arm=PUBLISHED if sentence.is_published and not is_swapped else "_".join(words),
+                    text=sentence.text,
+                    portrait=pair[first],
+                    partner=pair[second] if second else None,
+                    about={
+                        "mode": mode,
+                        "target": prompt.target,
+                        "other": prompt.other,
+                        "stereotype": prompt.stereotype,
+                        "pronoun": sentence.pronoun,
+                        "cue": sentence.cue.value,
+                        "order": sentence.order,
+                        "source": first,
+                        "congruent": first == prompt.stereotype,
+                    },
+                )
 
 
 def sentences(protocol: Protocol, prompt: PairPrompt, counterbalanced: bool) -> Iterator[_Sentence]:
     """The sentence as published, and where wanted every other one of pronoun × named order."""
-    every = protocol.winobias.sentences(prompt)
-    for order, words, text in every if counterbalanced else islice(every, 1):
-        yield _sentence(protocol, prompt, order, words, text)
-
-
-def _sentence(
-    protocol: Protocol, prompt: PairPrompt, order: Order, words: GenderWords | None, text: str
-) -> _Sentence:
-    if prompt.pronoun is None:
-        return _Sentence(prompt, order, Cue.NONE.value, Cue.NONE, text)
-    if words is None:
-        return _Sentence(prompt, order, NEUTRAL, Cue.NEUTRAL, text)
-    agrees = words == protocol.winobias.genders[prompt.stereotype]
-    return _Sentence(prompt, order, words.they, Cue.PRO if agrees else Cue.ANTI, text)
+    all_sentences = protocol.winobias.sentences(prompt)
+    for order, words, text in all_sentences if counterbalanced else islice(all_sentences, 1):
+        if prompt.pronoun is None:
+            pronoun, cue = Cue.NONE.value, Cue.NONE
+        elif words is None:
+            pronoun, cue = NEUTRAL, Cue.NEUTRAL
+        else:
+            agrees = words == protocol.winobias.genders[prompt.stereotype]
+            pronoun, cue = words.they, Cue.PRO if agrees else Cue.ANTI
+        yield _Sentence(prompt=prompt, order=order, pronoun=pronoun, cue=cue, text=text)
 
 
 # Which portraits
 
 
 def pairs(protocol: Protocol, portraits: Sequence[Portrait], number: int, seed: int) -> Iterator[Pair]:
-    """So many pairs, each from one cell of the other dimensions: races as even as can be, then ages."""
-    cells = _cells(protocol, portraits)
-    _require(cells, protocol)
-    chance = random.Random(seed)  # noqa: S311 (a draw, not a secret)
-    turns = {race: cycle(_shuffled(some, chance)) for race, some in _by_first(cells).items()}
-    people = {cell: {g: cycle(_shuffled(some, chance)) for g, some in c.items()} for cell, c in cells.items()}
-    for race, _ in zip(cycle(_shuffled(list(turns), chance)), range(number), strict=False):
-        chosen = people[next(turns[race])]
-        yield {gender: next(turn) for gender, turn in chosen.items()}
+    """This many pairs, each from one cell of the other dimensions: races as even as can be, then ages."""
+    others = [name for name in protocol.groups.dimensions if name != GENDER]
+    genders = list(protocol.winobias.genders)
+    cells = _cells(portraits, others, genders)
+    if not cells:
+        both = " and one of ".join(f"'{word}'" for word in genders)
+        raise InputError(
+            f"The stereotype experiment needs portraits that differ in {GENDER} only: one of {both} of the same "
+            f"{' and '.join(others)}. The sources have no such two.",
+            "Add portraits, or leave the experiment 'stereotype' out.",
+        )
+    cells_by_race: dict[str, list[_Cell]] = {}
+    for cell in cells:
+        cells_by_race.setdefault(cell[0], []).append(cell)
+    random_ = random.Random(seed)  # noqa: S311 (a draw, not a secret)
+    turns = {race: cycle(_shuffled(some, random_)) for race, some in cells_by_race.items()}
+    people = {cell: {g: cycle(_shuffled(some, random_)) for g, some in c.items()} for cell, c in cells.items()}
+    for race, _ in zip(cycle(_shuffled(list(turns), random_)), range(number), strict=False):
+        turn_by_gender = people[next(turns[race])]
+        yield {gender: next(turn) for gender, turn in turn_by_gender.items()}
 
 
 _Cell = tuple[str, ...]
 
 
-def _cells(protocol: Protocol, portraits: Sequence[Portrait]) -> dict[_Cell, dict[str, list[Portrait]]]:
+def _cells(
+    portraits: Sequence[Portrait], others: Sequence[str], genders: Sequence[str]
+) -> dict[_Cell, dict[str, list[Portrait]]]:
     """Cell of the other dimensions -> gender -> portraits; only cells that have somebody of each gender."""
-    others = [name for name in protocol.groups.dimensions if name != GENDER]
-    genders = list(protocol.winobias.genders)
     cells: dict[_Cell, dict[str, list[Portrait]]] = {}
-    for portrait in sorted(portraits, key=lambda one: one.key):
+    for portrait in sorted(portraits, key=lambda portrait: portrait.key):
         labels = portrait.labels
         if labels.get(GENDER) in genders and all(name in labels for name in others):
             cell = cells.setdefault(tuple(labels[name] for name in others), {word: [] for word in genders})
             cell[labels[GENDER]].append(portrait)
-    return {cell: found for cell, found in sorted(cells.items()) if all(found.values())}
+    return {cell: people for cell, people in sorted(cells.items()) if all(people.values())}
 
 
-def _by_first(cells: Mapping[_Cell, object]) -> dict[str, list[_Cell]]:
-    """Race -> its cells."""
-    found: dict[str, list[_Cell]] = {}
-    for cell in cells:
-        found.setdefault(cell[0], []).append(cell)
-    return found
-
-
-def _shuffled(things: Sequence[Any], chance: random.Random) -> list[Any]:
-    return chance.sample(things, len(things))
-
-
-def _require(cells: Mapping[_Cell, object], protocol: Protocol) -> None:
-    if not cells:
-        both = " and one of ".join(f"'{word}'" for word in protocol.winobias.genders)
-        others = " and ".join(name for name in protocol.groups.dimensions if name != GENDER)
-        raise InputError(
-            f"The stereotype experiment needs portraits that differ in {GENDER} only: one of {both} of the same "
-            f"{others}. The sources have no such two.",
-            "Add portraits, or leave the experiment 'stereotype' out.",
-        )
+def _shuffled(items: Sequence[Any], random_: random.Random) -> list[Any]:
+    return random_.sample(items, len(items))

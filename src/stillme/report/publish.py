@@ -30,13 +30,13 @@ from stillme.core.records import (
     Trial,
     canonical,
 )
-from stillme.engine.backends import Prepared
+from stillme.engine.backends import PreparedJudge, PreparedSystem
 from stillme.judges import instrument
 from stillme.ledger import Run, frames
 from stillme.ledger.columns import COLUMNS, measured, perceived
 from stillme.ledger.state import mark_of
 from stillme.measures import ATTRIBUTES, FIGURES
-from stillme.plan.config import BASELINE, JudgeRow, Row
+from stillme.plan.audit import BASELINE, JudgeRow, Row
 from stillme.plan.design import Design
 from stillme.report.build import Context, Example, Further, Party, build
 from stillme.report.context import Asked
@@ -216,12 +216,12 @@ def made_with(found: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((name, version) for name, version in named.items() if version)
 
 
-def _party(row: Row, prepared: Prepared[Any]) -> Party:
+def _party(row: Row, prepared: PreparedSystem[Any]) -> Party:
     settings = json.loads(canonical(prepared.effective))  # in one order, however they were given
     return Party(row.id, row.name, prepared.description, prepared.simulated, settings)
 
 
-def _judge(row: JudgeRow, prepared: Prepared[Any], took: tuple[int, float] | None) -> Party:
+def _judge(row: JudgeRow, prepared: PreparedJudge[Any], took: tuple[int, float] | None) -> Party:
     is_read = prepared.derived
     attempts, cost = took or (None, None)
     return replace(

@@ -18,7 +18,7 @@ from pydantic import Field
 from stillme.core.errors import Fault, FaultsError, SurroundingsError, disk
 from stillme.core.records import Portrait, digest
 from stillme.core.yaml import Frozen, unknown
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedSource
 from stillme.protocol import Protocol
 from stillme.sources import Remark
 from stillme.sources.tables import brief, check_columns, open_table, text
@@ -74,19 +74,19 @@ class Listed:
     upscaling: str  # by which method it was enlarged; else empty
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Chosen]:
-    _check_groups(settings.groups, place.protocol)
-    folder = place.folder / settings.folder
+def prepare(settings: Settings, context: BackendContext) -> PreparedSource[Chosen]:
+    _check_groups(settings.groups, context.protocol)
+    folder = context.folder / settings.folder
     if settings.noted:
-        return _prepared(settings, settings.noted, lambda: Chosen(folder, _wanted(settings, place)))
-    rows = _wanted(settings, place)
-    return _prepared(settings, _note(rows, place.protocol), lambda: Chosen(folder, rows))
+        return _prepared(settings, settings.noted, lambda: Chosen(folder, _wanted(settings, context)))
+    rows = _wanted(settings, context)
+    return _prepared(settings, _note(rows, context.protocol), lambda: Chosen(folder, rows))
 
 
-def _prepared(settings: Settings, noted: Noted, make: Callable[[], Chosen]) -> Prepared[Chosen]:
-    return Prepared(
-        {"backend": "portraits", "content": noted.content},
-        {**settings.model_dump(mode="json"), "noted": noted.model_dump(mode="json")},
+def _prepared(settings: Settings, noted: Noted, make: Callable[[], Chosen]) -> PreparedSource[Chosen]:
+    return PreparedSource(
+        effective={"backend": "portraits", "content": noted.content},
+        inputs={**settings.model_dump(mode="json"), "noted": noted.model_dump(mode="json")},
         make=make,
         description=noted.description,
         caveats=noted.caveats,
@@ -103,8 +103,8 @@ def _check_groups(groups: Mapping[str, Sequence[str]], protocol: Protocol) -> No
                 raise ValueError(f"groups.{dimension}: {unknown(word, 'group', known.ids(dimension))}")
 
 
-def _wanted(settings: Settings, place: Place) -> list[Listed]:
-    rows = read(place.folder / settings.folder, place.protocol)
+def _wanted(settings: Settings, context: BackendContext) -> list[Listed]:
+    rows = read(context.folder / settings.folder, context.protocol)
     found = [row for row in rows if all(row.portrait.labels[d] in g for d, g in settings.groups.items())]
     if not found:
         raise ValueError("groups: the folder holds no portrait of these groups")

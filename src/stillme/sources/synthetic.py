@@ -15,7 +15,7 @@ from pydantic import Field
 from stillme.core import images
 from stillme.core.records import Portrait
 from stillme.core.yaml import Frozen
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedSource
 from stillme.protocol import Protocol
 from stillme.sources import heads
 from stillme.sources.heads.signature import signature
@@ -29,8 +29,8 @@ class Settings(Frozen):
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Synthetic]:
-    known = place.protocol.groups
+def prepare(settings: Settings, context: BackendContext) -> PreparedSource[Synthetic]:
+    known = context.protocol.groups
     for dimension, wanted in settings.groups.items():
         if dimension not in known.dimensions:
             raise ValueError(f"groups.{dimension} is not a dimension; known: {', '.join(known.dimensions)}")
@@ -39,10 +39,10 @@ def prepare(settings: Settings, place: Place) -> Prepared[Synthetic]:
                 raise ValueError(
                     f"groups.{dimension}: '{word}' is not known; known: {', '.join(known.ids(dimension))}"
                 )
-    return Prepared(
-        {"backend": "synthetic", "groups": settings.groups},
-        settings.model_dump(mode="json"),
-        make=lambda: Synthetic(settings, place.protocol),
+    return PreparedSource(
+        effective={"backend": "synthetic", "groups": settings.groups},
+        inputs=settings.model_dump(mode="json"),
+        make=lambda: Synthetic(settings, context.protocol),
         description="Synthetic portraits, rendered; their looks are placeholders, not representations of groups.",
         simulated=True,
     )

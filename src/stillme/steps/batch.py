@@ -13,26 +13,27 @@ import os
 import time
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from stillme.core.errors import SurroundingsError, disk
 from stillme.core.records import Exchange, Status, digest
 from stillme.engine.http import RemoteError
-from stillme.engine.local import Stop
-from stillme.judges import Batch, Batches, State
+from stillme.engine.threads import Stop
+from stillme.judges import Batches, State
 from stillme.ledger import Run
 from stillme.ledger.objects import flush_folder
 from stillme.ledger.shipments import Shard, Step, note, plan, recorded, shards
 
-LONGEST_WAIT = 26 * 3600.0  # seconds; services give themselves a day
-FIRST_PAUSE, LONGEST_PAUSE, GROWTH = 1.0, 60.0, 1.5  # seconds between two looks
-FULL_PAUSE = 300.0  # seconds until a service that was full is asked again, unless a batch ends before
-GLANCE = 0.25  # seconds between two glances at `stop`
-AT_ONCE = 256  # answers that wait for their commit
+MAX_WAIT_S = 26 * 3600.0  # services give themselves a day; the rest is for fetching what came at its end
+# A small batch may be done in seconds, a large one takes hours: polls start close together and become rarer.
+FIRST_POLL_S, MAX_POLL_S, POLL_GROWTH = 1.0, 60.0, 1.5
+FULL_SERVICE_PAUSE_S = 300.0  # until a service that was full is asked again, unless a batch ends before
+STOP_POLL_S = 0.25  # how soon Ctrl-C ends a wait
+MAX_UNCOMMITTED = 256  # answers that wait for their commit: a batch may have 50,000, too many to keep in memory
 RUN, SHARD = "run", "shard"  # tags
 _UNKNOWN = 404
 
@@ -67,16 +68,26 @@ async def ship(
     room: Callable[[], int | None],
     wait_s: float,
     stop: Stop,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     folder: Path,
 ) -> set[str]:
-    """Brings home what is under way, sends what is wanted, and returns the calls that are still under way then.
+    """Fetch what is under way, send what is wanted, and return the calls that are still under way then.
 
     `room`: how many calls the budget allows besides those under way; with 0 nothing new is sent.
     """
-    named = folder / digest("batches", judge=judge, settings=settings)[:16]
-    sending = _Shipping(run, judge, settings, batches, wanted, keep, room, stop, say, named)
-    return await sending.work(wait_s)
+    sender = _Shipping(
+        run=run,
+        judge=judge,
+        settings=settings,
+        batches=batches,
+        wanted=wanted,
+        keep=keep,
+        room=room,
+        stop=stop,
+        log=log,
+        folder=folder / digest("batches", judge=judge, settings=settings)[:16],
+    )
+    return await sender.work(wait_s)
 
 
 @dataclass
@@ -89,91 +100,106 @@ class _Shipping:
     keep: Keep
     room: Callable[[], int | None]
     stop: Stop
-    say: Callable[[str], None]
+    log: Callable[[str], None]
     folder: Path
     shards: dict[str, Shard] = field(init=False)  # those under way whose answers are wanted
     is_planned: bool = False
     rests_until: float = 0.0  # nothing is sent before
 
     def __post_init__(self) -> None:
-        every = shards(self.run, self.judge, self.settings)
-        self.known = [shard for shard in every if shard.is_open]
-        self.shards = {one.key: one for one in self.known if not self.wanted.keys().isdisjoint(one.calls)}
-        self.taken = {call for shard in self.known for call in shard.calls}
-        self.in_doubt = bool(self._unsent())  # whether a batch may be there that nobody noted
+        self.open_shards = [s for s in shards(self.run, self.judge, self.settings) if s.is_open]
+        self.shards = {s.key: s for s in self.open_shards if not self.wanted.keys().isdisjoint(s.calls)}
+        self.taken = {call for shard in self.open_shards for call in shard.calls}
+        self.in_doubt = bool(self._unsent())  # whether a batch may be there that was not noted
 
     async def work(self, wait_s: float) -> set[str]:
-        ends, pause = time.monotonic() + wait_s, FIRST_PAUSE
+        ends, pause = time.monotonic() + wait_s, FIRST_POLL_S
         await self._tidy()
         while True:
-            for step in (self._send, self._collect):
-                await self._tried(step)
+            await self._retrying(self._send)
+            await self._retrying(self._collect)
             if not self.shards or self.stop or time.monotonic() >= ends:
                 break
             await self._wait(min(ends, time.monotonic() + pause))
-            pause = min(LONGEST_PAUSE, GROWTH * pause)
+            pause = min(MAX_POLL_S, POLL_GROWTH * pause)
         return {call for shard in self.shards.values() for call in shard.calls} & self.wanted.keys()
 
     async def _wait(self, until: float) -> None:
         while not self.stop and (left := until - time.monotonic()) > 0:
-            await asyncio.sleep(min(GLANCE, left))
+            await asyncio.sleep(min(STOP_POLL_S, left))
 
-    async def _tried(self, step: Callable[[], Awaitable[None]]) -> None:
+    async def _retrying(self, step: Callable[[], Awaitable[None]]) -> None:
         """What may pass is tried again after a pause; the client has tried several times by then."""
         try:
             await step()
         except RemoteError as error:
             if not error.retryable and error.kind is not Status.TIMEOUT:
                 raise self._refused(str(error)) from None
-            self.say(f"{self.judge}: {error}; its batches wait")
+            self.log(f"{self.judge}: {error}; its batches wait")
 
-    async def _note(self, shard: Shard, step: Step, **told: str | tuple[str, ...]) -> Shard:
+    async def _note(self, shard: Shard, step: Step, **details: str | tuple[str, ...]) -> Shard:
         """On disk before anything else is done."""
-        shard, committed = note(self.run, shard, step, **told)
+        shard, committed = note(self.run, shard, step, **details)
         await asyncio.wrap_future(committed)
         self.shards[shard.key] = shard
         if not shard.is_open:
             del self.shards[shard.key]
-            self._clear(shard.key)
+            self._delete_files(shard.key)
         return shard
 
-    # On the way out
+    # Sending
 
     def _unsent(self) -> list[Shard]:
         return [shard for shard in self.shards.values() if not shard.is_sent]
 
     async def _send(self) -> None:
         if self.in_doubt:
-            await self._find()
+            await self._find_batches()
         if not self.is_planned:
             await self._plan()
         for shard in self._unsent():
             if self.stop or time.monotonic() < self.rests_until:
                 return
-            await self._deliver(shard)
+            if shard.step is Step.PLANNED:
+                uploaded = await self.batches.upload(self._file(shard), shard.key)
+                shard = await self._note(shard, Step.UPLOADED, file=uploaded)
+            try:
+                batch = await self.batches.create(shard.file, {RUN: self.run.id, SHARD: shard.key})
+            except RemoteError as error:
+                self.in_doubt = True  # after an answer that was lost, the batch may be there
+                if error.kind in (Status.REJECTED, Status.QUOTA):
+                    await self._note(shard, Step.FAILED, detail=str(error))
+                raise
+            await self._note(shard, Step.CREATED, batch=batch.id)
+            self.log(f"{self.judge}: a batch of {len(shard.calls):,} calls is under way")
 
-    async def _find(self) -> None:
-        """Batches that were made without anybody noting it: by a killed process, or their answer was lost."""
+    async def _find_batches(self) -> None:
+        """Batches that were made and not noted: by a killed process, or because the answer was lost."""
         async for batch in self.batches.every():
             shard = self.shards.get(batch.tags.get(SHARD, ""))
-            if shard and not shard.is_sent and self._is_ours(batch):
+            is_ours = batch.tags.get(RUN) == self.run.id and batch.state is not State.FULL
+            if shard and not shard.is_sent and is_ours:
                 await self._note(shard, Step.CREATED, batch=batch.id)
                 if not self._unsent():
                     break
         self.in_doubt = False
 
-    def _is_ours(self, batch: Batch) -> bool:
-        return batch.tags.get(RUN) == self.run.id and batch.state is not State.FULL
-
     async def _plan(self) -> None:
         """Shards that were never sent and do not fit any more are given up; what is in none is cut anew."""
         fits = self._room() >= 0
         for shard in self._unsent():
-            if self._is_stale(shard) or not fits:
+            is_gone = shard.step is Step.PLANNED and not self._file(shard).exists()
+            is_stale = is_gone or not self.wanted.keys() >= set(shard.calls)  # some calls are not wanted any more
+            if is_stale or not fits:
                 await self._note(shard, Step.FAILED, detail="it was not sent")
                 self.taken.difference_update(shard.calls)
-        new = [one for key, one in self.wanted.items() if key not in self.taken]
-        await self._cut(deque(new[: max(0, self._room())]))
+        new = [call for key, call in self.wanted.items() if key not in self.taken]
+        left = deque(new[: max(0, self._room())])
+        while left and not self.stop:  # every shard is written before the first is sent
+            shard = await asyncio.to_thread(self._write_shard, left)
+            await asyncio.wrap_future(plan(self.run, self.judge, self.settings, shard))
+            self.shards[shard.key] = shard
+            self.taken.update(shard.calls)
         self.is_planned = True
 
     def _room(self) -> int:
@@ -181,101 +207,65 @@ class _Shipping:
         room = self.room()
         return len(self.wanted) if room is None else room - sum(len(one.calls) for one in self.shards.values())
 
-    def _is_stale(self, shard: Shard) -> bool:
-        """Some of its calls are not wanted any more, or its file is gone."""
-        is_gone = shard.step is Step.PLANNED and not self._file(shard).exists()
-        return is_gone or not self.wanted.keys() >= set(shard.calls)
-
-    async def _cut(self, left: deque[Wanted]) -> None:
-        """Every shard is written before the first is sent."""
-        while left and not self.stop:
-            shard = await asyncio.to_thread(self._written, left)
-            await asyncio.wrap_future(plan(self.run, self.judge, self.settings, shard))
-            self.shards[shard.key] = shard
-            self.taken.update(shard.calls)
-
-    def _written(self, left: deque[Wanted]) -> Shard:
+    def _write_shard(self, left: deque[Wanted]) -> Shard:
         """A shard of as many calls as fit; they are taken off `left`."""
         shard = Shard(uuid.uuid4().hex, ())
         path = self._file(shard)
+        calls: list[str] = []
+        size = 0
         with disk(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            aside = path.with_suffix(".part")
-            with aside.open("wb") as file:
-                calls = tuple(self._fill(file, left))
+            part = path.with_suffix(".part")
+            with part.open("wb") as file:
+                while left and len(calls) < self.batches.most_requests:
+                    line = self.batches.line(left[0].key, left[0].body()) + b"\n"
+                    size += len(line)
+                    if calls and size > self.batches.most_bytes:
+                        break
+                    file.write(line)
+                    calls.append(left.popleft().key)
                 file.flush()
                 os.fsync(file.fileno())
-            aside.replace(path)
+            part.replace(path)
             flush_folder(path.parent)
-        return replace(shard, calls=calls)
+        return replace(shard, calls=tuple(calls))
 
-    def _fill(self, file: BinaryIO, left: deque[Wanted]) -> Iterator[str]:
-        size = count = 0
-        while left and count < self.batches.most_requests:
-            line = self.batches.line(left[0].key, left[0].body()) + b"\n"
-            size, count = size + len(line), count + 1
-            if count > 1 and size > self.batches.most_bytes:
-                return
-            file.write(line)
-            yield left.popleft().key
-
-    async def _deliver(self, shard: Shard) -> None:
-        if shard.step is Step.PLANNED:
-            uploaded = await self.batches.upload(self._file(shard), shard.key)
-            shard = await self._note(shard, Step.UPLOADED, file=uploaded)
-        batch = await self._created(shard)
-        await self._note(shard, Step.CREATED, batch=batch.id)
-        self.say(f"{self.judge}: a batch of {len(shard.calls):,} calls is under way")
-
-    async def _created(self, shard: Shard) -> Batch:
-        """After an answer that was lost, the batch may be there."""
-        try:
-            return await self.batches.create(shard.file, {RUN: self.run.id, SHARD: shard.key})
-        except RemoteError as error:
-            self.in_doubt = True
-            if error.kind in (Status.REJECTED, Status.QUOTA):
-                await self._note(shard, Step.FAILED, detail=str(error))
-            raise
-
-    # On the way back
+    # Collecting
 
     async def _collect(self) -> None:
         for shard in list(self.shards.values()):
-            if shard.is_sent:
-                await self._known(shard, self._advance)
+            if not shard.is_sent:
+                continue
+            try:
+                polled = await self._poll(shard) if shard.step is Step.CREATED else shard
+                if polled.step is Step.ENDED:
+                    await self._import(polled)
+            except RemoteError as error:
+                if error.status_code != _UNKNOWN:
+                    raise
+                await self._report_unknown(shard, error)
 
-    async def _known(self, shard: Shard, advance: Callable[[Shard], Awaitable[None]]) -> None:
-        """What a service does not know may be another account's: that is said once before it is asked anew."""
-        try:
-            await advance(shard)
-        except RemoteError as error:
-            if error.status_code != _UNKNOWN:
-                raise
-            if shard.detail:
-                await self._note(shard, Step.FAILED, detail=str(error))
-                self.say(f"{self.judge}: its batch {shard.batch} is lost; the calls are asked anew")
-                return
-            await self._note(shard, shard.step, detail=str(error))
-            raise SurroundingsError(
-                f"The service of the judge '{self.judge}' does not know its batch {shard.batch}: {error.message}.",
-                "It may have been made with another account's key: then run again with that one. With this one, "
-                "its calls are paid for and asked anew.",
-            ) from None
+    async def _report_unknown(self, shard: Shard, error: RemoteError) -> None:
+        """What a service does not know may be another account's: that is said once before it is asked again."""
+        if shard.detail:
+            await self._note(shard, Step.FAILED, detail=str(error))
+            self.log(f"{self.judge}: its batch {shard.batch} is lost; the calls are asked anew")
+            return
+        await self._note(shard, shard.step, detail=str(error))
+        raise SurroundingsError(
+            f"The service of the judge '{self.judge}' does not know its batch {shard.batch}: {error.message}.",
+            "It may have been made with another account's key: then run again with that one. With this one, "
+            "its calls are paid for and asked anew.",
+        ) from None
 
-    async def _advance(self, shard: Shard) -> None:
-        if shard.step is Step.CREATED:
-            shard = await self._looked_at(shard)
-        if shard.step is Step.ENDED:
-            await self._import(shard)
-
-    async def _looked_at(self, shard: Shard) -> Shard:
+    async def _poll(self, shard: Shard) -> Shard:
         batch = await self.batches.look(shard.batch)
         if batch.state is State.ENDED:
             self.rests_until = 0.0
             return await self._note(shard, Step.ENDED, outputs=batch.outputs)
         if batch.state is State.FULL:
-            self.rests_until = time.monotonic() + FULL_PAUSE
-            self.say(f"{self.judge}: the service is full, a batch waits: {batch.detail}")
+            self.rests_until = time.monotonic() + FULL_SERVICE_PAUSE_S
+            self.log(f"{self.judge}: the service is full, a batch waits: {batch.detail}")
             return await self._note(shard, Step.UPLOADED, batch="")
         if batch.state is State.FAILED:
             await self._note(shard, Step.FAILED, detail=batch.detail)
@@ -283,31 +273,35 @@ class _Shipping:
         return shard
 
     async def _import(self, shard: Shard) -> None:
-        """Answers that nobody wants today stay where they are: they are paid for, and may be wanted again."""
+        """Each call once, however often it is killed in between: its attempt has the batch's own time.
+
+        Answers that are not wanted today stay where they are: they are paid for, and may be wanted again.
+        """
         axes = {key: self.wanted[key].axes for key in shard.calls if key in self.wanted}
         done = recorded(self.run, shard.calls, shard.made)
+        waiting: list[Future[None]] = []
+
+        async def wait_for_commits() -> None:
+            for committed in waiting:
+                await asyncio.wrap_future(committed)
+            waiting.clear()
+
         for number, output in enumerate(shard.outputs):
             path = self._file(shard, f"{number}.answers")
             if not path.exists():
                 await self.batches.download(output, path)
-            await self._keep_all(shard, path, axes, done)
-        self.say(f"{self.judge}: {len(done):,} of {len(shard.calls):,} answers of a batch have come")
+            for key, exchange in self.batches.answers(path, axes):
+                if key not in done:
+                    done.add(key)
+                    request_id = exchange.request_id or shard.batch
+                    waiting.append(self.keep(key, replace(exchange, started=shard.made, request_id=request_id)))
+                if len(waiting) >= MAX_UNCOMMITTED:
+                    await wait_for_commits()
+            await wait_for_commits()
+        self.log(f"{self.judge}: {len(done):,} of {len(shard.calls):,} answers of a batch have come")
         if set(shard.calls) <= self.wanted.keys() | done:
             await self._note(shard, Step.IMPORTED)
         self.shards.pop(shard.key, None)
-
-    async def _keep_all(
-        self, shard: Shard, path: Path, axes: Mapping[str, tuple[str, ...]], done: set[str]
-    ) -> None:
-        """Each call once, however often it is killed in between: its attempt bears the batch's own time."""
-        waiting: list[Future[None]] = []
-        for key, exchange in self.batches.answers(path, axes):
-            if key not in done:
-                done.add(key)
-                waiting.append(self.keep(key, _dated(exchange, shard)))
-            if len(waiting) >= AT_ONCE:
-                await _committed(waiting)
-        await _committed(waiting)
 
     # Files
 
@@ -316,31 +310,20 @@ class _Shipping:
 
     async def _tidy(self) -> None:
         """What a killed process left: a shard that nothing is missing of, files that no shard needs."""
-        for shard in self.known:
+        for shard in self.open_shards:
             if shard.key not in self.shards and set(shard.calls) <= recorded(self.run, shard.calls, shard.made):
                 await self._note(shard, Step.IMPORTED if shard.step is Step.ENDED else Step.FAILED)
-        needed = {shard.key for shard in self.known}
+        needed = {shard.key for shard in self.open_shards}
         for name in {path.name.partition(".")[0] for path in self.folder.glob("*")} - needed:
-            self._clear(name)
+            self._delete_files(name)
 
-    def _clear(self, shard: str) -> None:
+    def _delete_files(self, shard: str) -> None:
         with disk(self.folder):
             for path in self.folder.glob(f"{shard}.*"):
                 path.unlink()
 
-    def _refused(self, said: str) -> SurroundingsError:
+    def _refused(self, message: str) -> SurroundingsError:
         return SurroundingsError(
-            f"The service of the judge '{self.judge}' does not take its calls as a batch: {said.rstrip('.')}.",
+            f"The service of the judge '{self.judge}' does not take its calls as a batch: {message.rstrip('.')}.",
             "Mend what it names and run again, or ask with mode: live, which costs about twice as much.",
         )
-
-
-def _dated(exchange: Exchange, shard: Shard) -> Exchange:
-    """As the batch's own."""
-    return replace(exchange, started=shard.made, request_id=exchange.request_id or shard.batch)
-
-
-async def _committed(waiting: list[Future[None]]) -> None:
-    for one in waiting:
-        await asyncio.wrap_future(one)
-    waiting.clear()

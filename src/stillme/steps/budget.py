@@ -11,20 +11,19 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 from stillme.core.records import Trial
-from stillme.engine.backends import Lane, Prepared
-from stillme.engine.local import Stop
+from stillme.engine.backends import PreparedSystem
+from stillme.engine.threads import Stop
 from stillme.plan.config import Config
 
-CENTS = 1e-9  # ten calls of 0.1 USD fit into 1 USD, whatever their sum is in binary
-PAUSE = 0.02  # seconds until a call that has to wait looks again
+COST_TOLERANCE_USD = 1e-9  # ten calls of 0.1 USD fit into 1 USD, whatever their sum is in binary
+POLL_INTERVAL_S = 0.02  # until a call that has to wait looks again; short beside any call that costs money
 EDITOR, JUDGE, EXTRACTOR = "editor", "judge", "extractor"
-Who = tuple[str, str]  # EDITOR, JUDGE or EXTRACTOR, and its id
+BudgetKey = tuple[str, str]  # EDITOR, JUDGE or EXTRACTOR, and its id
 
 
 class Answer(Enum):
@@ -45,12 +44,14 @@ class Purse:
         self._wanted = 0.0  # what the cheapest call that was not made may have cost; 0 while all were made
         makers = {**config.makers, **config.controls, **config.editors}
         editors = {(EDITOR, name): one for name, one in makers.items()}
-        self._priced: dict[Who, Prepared[Any]] = editors | {(JUDGE, n): one for n, one in config.judges.items()}
+        self._priced: dict[BudgetKey, PreparedSystem[Any]] = editors | {
+            (JUDGE, n): one for n, one in config.judges.items()
+        }
         if config.extractor is not None and config.extractor_row is not None:
             self._priced[EXTRACTOR, config.extractor_row.id] = config.extractor
-        self._seen: dict[Who, float] = {}  # the most that a call of each has cost
-        self._open: Counter[Who] = Counter()  # calls under way
-        self._exhausted: set[Who] = set()  # whose accounts are used up
+        self._seen: dict[BudgetKey, float] = {}  # the most that a call of each has cost
+        self._open: Counter[BudgetKey] = Counter()  # calls under way
+        self._exhausted: set[BudgetKey] = set()  # whose accounts are used up
         self._change = threading.Condition()
 
     @property
@@ -65,80 +66,80 @@ class Purse:
         spent = f"{self.spent:.2f} USD spent, a call may cost {self._wanted:.2f}"
         return f"the budget of {limit:g} USD is reached ({spent})"
 
-    def reserve(self, who: Who) -> Answer:
+    def reserve(self, key: BudgetKey) -> Answer:
         """Sets aside what a call of this editor or judge may cost, if that still fits."""
         with self._change:
-            answer = self._answer(who)
+            answer = self._answer(key)
             if answer is Answer.YES:
-                self._open[who] += 1
+                self._open[key] += 1
             return answer
 
-    def wait(self, who: Who, stop: Stop) -> bool:
+    def wait(self, key: BudgetKey, stop: Stop) -> bool:
         """Sets it aside as soon as it fits; False where it never will, or when work is stopped."""
-        while (answer := self.reserve(who)) is Answer.LATER and not stop:
+        while (answer := self.reserve(key)) is Answer.LATER and not stop:
             with self._change:
-                self._change.wait(PAUSE)
+                self._change.wait(POLL_INTERVAL_S)
         return answer is Answer.YES
 
-    async def wait_on_loop(self, who: Who, stop: Stop) -> bool:
+    async def wait_on_loop(self, key: BudgetKey, stop: Stop) -> bool:
         """The same on an event loop, which other calls go on using meanwhile."""
-        while (answer := self.reserve(who)) is Answer.LATER and not stop:
-            await asyncio.sleep(PAUSE)
+        while (answer := self.reserve(key)) is Answer.LATER and not stop:
+            await asyncio.sleep(POLL_INTERVAL_S)
         return answer is Answer.YES
 
-    def settle(self, who: Who, cost_usd: float, is_usual: bool = True) -> None:
+    def settle(self, key: BudgetKey, cost_usd: float, is_usual: bool = True) -> None:
         """What the call cost in the end; what was set aside for it is free again.
 
         `is_usual`: whether it says what calls cost; one that failed may have cost nothing.
         """
         with self._change:
             self.spent += cost_usd
-            self._open[who] -= 1
+            self._open[key] -= 1
             if is_usual or cost_usd:
-                self._seen[who] = max(cost_usd, self._seen.get(who, 0.0))
+                self._seen[key] = max(cost_usd, self._seen.get(key, 0.0))
             self._change.notify_all()
 
-    def exhaust(self, who: Who) -> None:
+    def exhaust(self, key: BudgetKey) -> None:
         """Its service says that nothing more is paid for: asking on would only fail."""
         with self._change:
-            self._exhausted.add(who)
+            self._exhausted.add(key)
 
     def spend(self, cost_usd: float) -> None:
         """What something cost that nothing was set aside for."""
         with self._change:
             self.spent += cost_usd
 
-    def room(self, who: Who, share: float = 1.0) -> int | None:
+    def room(self, key: BudgetKey, share: float = 1.0) -> int | None:
         """How many calls fit into what is left; None where there is no limit. `share`: of the usual price."""
         with self._change:
-            limit, price = self.budgets.cost_usd, self._price(who) * share
-            if who in self._exhausted:
+            limit, price = self.budgets.cost_usd, self._price(key) * share
+            if key in self._exhausted:
                 return 0
             if limit is None or not price:
                 return None
             aside = sum(count * self._price(name) for name, count in self._open.items())
-            return max(0, int((limit - self.spent - aside + CENTS) / price))
+            return max(0, int((limit - self.spent - aside + COST_TOLERANCE_USD) / price))
 
-    def _answer(self, who: Who) -> Answer:
-        if who in self._exhausted:
+    def _answer(self, key: BudgetKey) -> Answer:
+        if key in self._exhausted:
             return Answer.NO
-        limit, price = self.budgets.cost_usd, self._price(who)
-        if limit is None or (not price and not self._is_unknown(who)):
+        limit, price = self.budgets.cost_usd, self._price(key)
+        if limit is None or (not price and not self._is_unknown(key)):
             return Answer.YES
         if not price:  # a service that nobody knows the price of is asked once, alone, and then it is known
-            return Answer.LATER if self._open[who] else Answer.YES
+            return Answer.LATER if self._open[key] else Answer.YES
         aside = sum(count * self._price(name) for name, count in self._open.items())
-        if self.spent + price > limit + CENTS:
+        if self.spent + price > limit + COST_TOLERANCE_USD:
             self._wanted = min(price, self._wanted or price)
             return Answer.NO
-        return Answer.LATER if self.spent + aside + price > limit + CENTS else Answer.YES
+        return Answer.LATER if self.spent + aside + price > limit + COST_TOLERANCE_USD else Answer.YES
 
-    def _price(self, who: Who) -> float:
+    def _price(self, key: BudgetKey) -> float:
         """The most that a call may cost as far as is known: the table's, or what one has cost already."""
-        return max(highest(self._priced[who]), self._seen.get(who, 0.0))
+        return max(highest(self._priced[key]), self._seen.get(key, 0.0))
 
-    def _is_unknown(self, who: Who) -> bool:
-        return self._priced[who].lane is Lane.REMOTE and who not in self._seen
+    def _is_unknown(self, key: BudgetKey) -> bool:
+        return self._priced[key].is_remote and key not in self._seen
 
     def allowed_edits(self, todo: Sequence[Trial], already: int) -> Sequence[Trial]:
         """The edits that fit the budget; the others are counted in `edits_left`."""
@@ -148,16 +149,9 @@ class Purse:
         return fitting
 
 
-def highest(prepared: Prepared[Any]) -> float:
+def highest(prepared: PreparedSystem[Any]) -> float:
     """The most that a call may cost; where no range is known, what is expected."""
     return prepared.price.high if prepared.price else prepared.price_usd
-
-
-def not_made() -> Future[None]:
-    """What there is to wait for after a call that was not made: nothing."""
-    done: Future[None] = Future()
-    done.set_result(None)
-    return done
 
 
 def limited(config: Config, cost_usd: float | None) -> Config:

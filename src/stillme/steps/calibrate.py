@@ -1,4 +1,4 @@
-"""Calibration of the judges: pairs made from the audit's own portraits, judged like any edit, held against truth.
+"""Calibration of the judges: pairs made from the audit's own portraits, judged like any edit, compared with truth.
 
 It is no part of an audit's plan, rates or counts. What it did before is in the run, so doing it again is a resume.
 """
@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stillme.core import images
 from stillme.core.errors import IncompleteError, InputError
 from stillme.core.records import CALIBRATE, Portrait, Status, Trial, digest
-from stillme.engine import backends
-from stillme.engine.local import INTERRUPTED, Stop
+from stillme.engine.backends import require_packages
 from stillme.engine.progress import Progress
+from stillme.engine.threads import INTERRUPTED, Stop
 from stillme.judges.calibration import MAKER, instruction
 from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
-from stillme.plan import design as designs
-from stillme.plan.config import BASELINE, Config, check_keys
-from stillme.plan.design import Design
+from stillme.plan.audit import BASELINE
+from stillme.plan.config import Config, check_keys
+from stillme.plan.design import Design, make_design, record_design
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Kind
 from stillme.sources.heads.signature import key_in
-from stillme.steps import edit as editing
-from stillme.steps import judge as judging
 from stillme.steps.budget import Purse
+from stillme.steps.edit import edit, pending_edits
+from stillme.steps.judge import Look, judge, pending_judge_tasks, views
+from stillme.steps.judge import calibration as calibration_tasks
 from stillme.steps.portraits import gather
 
 if TYPE_CHECKING:
@@ -42,256 +42,222 @@ WIDTH = 98  # columns of the terminal
 # Which pairs
 
 
-def design(whole: Design) -> Design:
-    """The same audit with calibration pairs in place of its trials."""
-    return replace(whole, trials=list(_trials(whole)))
-
-
-def _trials(whole: Design) -> Iterator[Trial]:
-    """Person by person, kind by kind."""
-    rules = whole.config.protocol.calibration
+def calibration_design(audited: Design) -> Design:
+    """The same audit with calibration pairs in place of its trials: person by person, kind by kind."""
+    rules = audited.config.protocol.calibration
     if rules is None:
-        return
-    settings = settings_hash("editor", whole.config.makers[MAKER].effective)
-    for portrait in drawn(whole):
+        return replace(audited, trials=[])
+    settings = settings_hash("editor", audited.config.makers[MAKER].effective)
+    trials = []
+    for portrait in select_portraits(audited):
         for kind in rules.kinds:
-            partner = other_person(whole, portrait) if kind.by == "person" else None
-            if partner is not None or kind.by != "person":
-                yield _trial(portrait, kind, settings, partner)
+            partner = other_person(audited, portrait) if kind.by == "person" else None
+            if kind.by == "person" and partner is None:
+                continue
+            trials.append(
+                Trial.of(
+                    portrait,
+                    experiment=CALIBRATE,
+                    arm=BASELINE,
+                    prompt=kind.id,
+                    instruction=instruction(kind),
+                    editor=MAKER,
+                    settings=settings,
+                    seed=0,
+                    partner=partner,
+                )
+            )
+    return replace(audited, trials=trials)
 
 
-def _trial(portrait: Portrait, kind: Kind, settings: str, partner: Portrait | None) -> Trial:
-    return Trial.of(
-        portrait,
-        experiment=CALIBRATE,
-        arm=BASELINE,
-        prompt=kind.id,
-        instruction=instruction(kind),
-        editor=MAKER,
-        settings=settings,
-        seed=0,
-        partner=partner,
-    )
-
-
-def drawn(whole: Design) -> list[Portrait]:
-    """So many portraits of each group of the reference dimension as the audit says, alike in the other dimensions.
+def select_portraits(audited: Design) -> list[Portrait]:
+    """As many portraits of each group of the reference dimension as the audit says, balanced in all others.
 
     One after the other the portrait whose gender and age are rarest so far; ties are broken by hashes that are the
     same for every group, so that groups differ in as little else as the portraits allow.
     """
-    reference = _reference(whole.config.protocol)
-    chosen: list[Portrait] = []
-    for group in whole.config.protocol.groups.ids(reference):
-        own = [portrait for portrait in whole.portraits if portrait.labels.get(reference) == group]
-        chosen += _balanced(
-            own, whole.config, [d for d in whole.config.protocol.groups.dimensions if d != reference]
-        )
-    return chosen
+    protocol, options = audited.config.protocol, audited.config.audit.calibrating
+    reference = _reference(protocol)
+    others = [dimension for dimension in protocol.groups.dimensions if dimension != reference]
+    selected: list[Portrait] = []
+    for group in protocol.groups.ids(reference):
+        left = [portrait for portrait in audited.portraits if portrait.labels.get(reference) == group]
+        counts: Counter[tuple[str, str]] = Counter()
+
+        def rank(portrait: Portrait, counts: Counter[tuple[str, str]] = counts) -> tuple[Any, ...]:
+            cell = [portrait.labels.get(d, "") for d in others]
+            n_alike = sum(counts[d, word] for d, word in zip(others, cell, strict=True))
+            return (
+                n_alike,
+                digest("calibrate", cell=cell, seed=options.seed),
+                digest("calibrate", portrait=portrait.key, seed=options.seed),
+            )
+
+        for _ in range(min(options.portraits, len(left))):
+            best = min(left, key=rank)
+            left.remove(best)
+            selected.append(best)
+            counts.update((d, best.labels.get(d, "")) for d in others)
+    return selected
 
 
 def _reference(protocol: Protocol) -> str:
     return next(iter(protocol.groups.reference_group), next(iter(protocol.groups.dimensions)))
 
 
-def _balanced(own: Sequence[Portrait], config: Config, others: Sequence[str]) -> list[Portrait]:
-    wanted, left = config.audit.calibrating, list(own)
-    chosen: list[Portrait] = []
-    counts: Counter[tuple[str, str]] = Counter()
-
-    def rank(portrait: Portrait) -> tuple[Any, ...]:
-        cell = [portrait.labels.get(d, "") for d in others]
-        taken = sum(counts[d, word] for d, word in zip(others, cell, strict=True))
-        drawn_by = (digest("calibrate", cell=cell, seed=wanted.seed), _hash(portrait, wanted.seed))
-        return taken, *drawn_by
-
-    while left and len(chosen) < wanted.portraits:
-        best = min(left, key=rank)
-        left.remove(best)
-        chosen.append(best)
-        counts.update((d, best.labels.get(d, "")) for d in others)
-    return chosen
-
-
-def _hash(portrait: Portrait, seed: int) -> str:
-    return digest("calibrate", portrait=portrait.key, seed=seed)
-
-
-def other_person(whole: Design, portrait: Portrait) -> Portrait | None:
-    """Somebody of another group of the reference dimension who is alike in the others; None where nobody is."""
-    protocol, seed = whole.config.protocol, whole.config.audit.calibrating.seed
+def other_person(audited: Design, portrait: Portrait) -> Portrait | None:
+    """Somebody of another group of the reference dimension, equal in the others; None where there is nobody."""
+    protocol, seed = audited.config.protocol, audited.config.audit.calibrating.seed
     reference = _reference(protocol)
-    alike = [
+    others = [dimension for dimension in protocol.groups.dimensions if dimension != reference]
+    candidates = [
         other
-        for other in whole.portraits
+        for other in audited.portraits
         if other.labels.get(reference, "") not in ("", portrait.labels.get(reference))
-        and all(
-            other.labels.get(d) == portrait.labels.get(d) for d in protocol.groups.dimensions if d != reference
-        )
+        and all(other.labels.get(d) == portrait.labels.get(d) for d in others)
     ]
-    return min(alike, key=lambda other: digest("partner", a=portrait.key, b=other.key, seed=seed), default=None)
+    return min(
+        candidates, key=lambda other: digest("partner", a=portrait.key, b=other.key, seed=seed), default=None
+    )
 
 
-def calls(whole: Design) -> dict[str, int]:
+def count_calibration_calls(audited: Design) -> dict[str, int]:
     """Judge -> how many calls calibrating it takes, at most."""
-    pairs = len(design(whole).trials)
-    return {judge: pairs * len(judging.views(whole)) for judge in whole.judges}
+    pairs = len(calibration_design(audited).trials)
+    return {judge: pairs * len(views(audited)) for judge in audited.judges}
 
 
 # The work
 
 
-def run(config: Config, progress: Progress) -> Calibration:
-    """Makes and judges every pair that is still missing, and says what came of it. Editors are not needed."""
-    _check(config)
-    check_keys(config, ("sources", "judges"))
-    stop = Stop()
-    with Run.hold(config.run, config.protocol, config.audit.objects) as held:
-        purse = Purse(_alone(config), held.spent_usd())
-        portraits = gather(held, config, progress)
-        whole = designs.make(config, portraits, designs.known(held, config, portraits))
-        pairs = replace(design(whole), config=_alone(config))
-        _check_portraits(held, pairs)
-        _note(held, whole, pairs)
-        editing.edit(held, pairs, progress, stop, purse)
-        judging.judge(held, pairs, progress, stop, purse)
-        if stop.reason == INTERRUPTED:
-            raise KeyboardInterrupt
-        _raise_if_incomplete(held, pairs, stop, purse)
-        found = findings(held, whole)
-        assert found is not None  # every pair has a verdict
-        return found
-
-
-def _check(config: Config) -> None:
+def calibrate(config: Config, progress: Progress) -> Calibration:
+    """Make and judge every pair that is still missing, and return what came of it. Editors are not needed."""
     if config.protocol.calibration is None:
         raise InputError(
             "The protocol has no calibration.yaml, so it is not known what pairs to show to judges.",
             "`stillme init --protocol FOLDER` writes one to start from.",
         )
-    if not any(not prepared.derived for prepared in config.judges.values()):
+    if all(prepared.derived for prepared in config.judges.values()):
         raise InputError("The audit has no judge to calibrate.", "Add one to 'judges'.")
+    check_keys(config, ("sources", "judges"))
+    # Pairs are made on this machine, and are nobody's edits, so the audit's limit of edits is not theirs.
+    engine = config.audit.engine.model_copy(update={"kind": "local"})
+    budgets = config.audit.budgets.model_copy(update={"edits": None})
+    local = replace(config, audit=config.audit.model_copy(update={"engine": engine, "budgets": budgets}))
+    stop = Stop()
+    with Run.hold(config.run, config.protocol, config.audit.objects) as run:
+        budget = Purse(local, run.spent_usd())
+        audited = make_design(config, gather(run, config, progress), run)
+        pairs = replace(calibration_design(audited), config=local)
+        _check_portraits(run, pairs)
+        for maker in config.makers.values():
+            run.add_settings("editor", maker.effective)
+        record_design(run, replace(audited, trials=pairs.trials))  # before anything is spent
+        edit(run, pairs, progress, stop, budget)
+        judge(run, pairs, progress, stop, budget)
+        if stop.reason == INTERRUPTED:
+            raise KeyboardInterrupt
+        n_pairs, n_verdicts = len(pending_edits(run, pairs)), len(pending_judge_tasks(run, pairs))
+        if n_pairs or n_verdicts:
+            reason = stop.reason or budget.reason or "some calls failed"
+            raise IncompleteError(
+                f"The calibration is incomplete (pairs missing: {n_pairs:,}, verdicts missing: {n_verdicts:,}) "
+                f"because {reason}.",
+                f"Everything done is kept in {run.path}; run the same command again to go on.",
+            )
+        result = findings(run, audited)
+        assert result is not None  # every pair has a verdict
+        return result
 
 
-def _alone(config: Config) -> Config:
-    """The audit on this machine, without its limit of edits: pairs are made here, and are nobody's edits."""
-    audit = config.audit
-    engine = audit.engine.model_copy(update={"kind": "local"})
-    budgets = audit.budgets.model_copy(update={"edits": None})
-    return replace(config, audit=audit.model_copy(update={"engine": engine, "budgets": budgets}))
-
-
-def _check_portraits(held: Run, pairs: Design) -> None:
+def _check_portraits(run: Run, pairs: Design) -> None:
     """There are portraits to make pairs of, and whatever finds skin in photographs, where some are."""
     pictures = {trial.image for trial in pairs.trials}
     if not pictures:
         raise InputError("No portrait is of a group that the protocol knows.", "Check the audit's sources.")
-    if any(key_in(images.comment(held.image(picture))) is None for picture in pictures):
-        backends.require_packages(("cv2",), "Finding skin in photographs")
-
-
-def _note(held: Run, whole: Design, pairs: Design) -> None:
-    """Before anything is spent: the audit as it stands, and the pairs."""
-    for one in whole.config.makers.values():
-        held.add_settings("editor", one.effective)
-    designs.note(held, replace(whole, trials=pairs.trials))
-
-
-def _raise_if_incomplete(held: Run, pairs: Design, stop: Stop, purse: Purse) -> None:
-    edits, verdicts = len(editing.missing(held, pairs)), len(judging.missing(held, pairs)[0])
-    if edits or verdicts:
-        why = stop.reason or purse.reason or "some calls failed"
-        raise IncompleteError(
-            f"The calibration is incomplete (pairs missing: {edits:,}, verdicts missing: {verdicts:,}) "
-            f"because {why}.",
-            f"Everything done is kept in {held.path}; run the same command again to go on.",
-        )
+    if any(key_in(images.comment(run.image(picture))) is None for picture in pictures):
+        require_packages(("cv2",), "Finding skin in photographs")
 
 
 # What came of it
 
 
-def findings(run: Run, whole: Design) -> Calibration | None:
-    """The calibration that the run holds for this audit; None where no judge has looked at a pair."""
+def findings(run: Run, audited: Design) -> Calibration | None:
+    """The calibration that the run has for this audit; None where no judge has looked at a pair."""
     if not run.query("SELECT 1 FROM trial WHERE experiment = ? LIMIT 1", (CALIBRATE,)):
         return None
-    if whole.config.protocol.calibration is None or not whole.judges:
+    if audited.config.protocol.calibration is None or not audited.judges:
         return None
     from stillme.stats.calibration import calibration
 
-    frame, subjects = _looks(run, design(whole))
-    if not subjects:
+    frame, judge_by_subject = _score_frame(run, calibration_design(audited))
+    if not judge_by_subject:
         return None
-    return calibration(frame, whole.config.protocol, _took(run, list(whole.judges), subjects))
+    return calibration(frame, audited.config.protocol, _cost_frame(run, list(audited.judges), judge_by_subject))
 
 
-_COLUMNS = ("judge", "kind", "person")
-_VIEW = ("as_audited", "told", "repeat")
-
-
-def _looks(run: Run, pairs: Design) -> tuple[pl.DataFrame, dict[str, str]]:
-    """Every look × axis with its score; and what its calls are filed under -> judge, of the looks that ended."""
+def _score_frame(run: Run, pairs: Design) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Every task × axis with its score; and the subject of its attempts -> judge, of the tasks that ended."""
     import polars as pl
 
-    protocol = pairs.config.protocol
+    protocol, disclosed = pairs.config.protocol, pairs.config.disclose
     reference, axes = _reference(protocol), list(protocol.axes)
-    verdicts = _verdicts(run, axes)
-    rows: list[tuple[Any, ...]] = []
-    subjects: dict[str, str] = {}
-    for about, asked, key, status in _asked(run, pairs, reference):
-        ended, call, *scores = verdicts.get(key, (status, "", *[None] * len(axes)))
-        if key in verdicts:
-            subjects[call or key] = about[0]
-        said = dict(zip(axes, scores, strict=True))
-        rows += [(*about, ended, axis, said[axis]) for axis in asked]
-    words: dict[str, Any] = dict.fromkeys((*_COLUMNS, reference), pl.String)
-    schema = words | {"as_audited": pl.Boolean, "told": pl.Boolean, "repeat": pl.Int64}
-    schema |= {"status": pl.String, "axis": pl.String, "score": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row"), subjects
-
-
-def _asked(run: Run, pairs: Design, reference: str) -> Iterator[tuple[tuple[Any, ...], tuple[str, ...], str, str]]:
-    """What every look is about, the axes asked, its key, and how far it is while it has no verdict."""
-    protocol, own = pairs.config.protocol, pairs.config.disclose
-    every = set(protocol.groups.dimensions)
-    people = {portrait.key: portrait for portrait in pairs.portraits}
-    statuses = dict(run.query("SELECT key, status FROM edit"))
-    keys = {_place(look): look.key for look in judging.calibration(run, pairs)}
-    for trial in pairs.trials:
-        labels, ended = people[trial.portrait].labels, statuses.get(trial.edit, Status.PENDING.value)
-        waits = Status.PENDING.value if ended == Status.OK.value else ended
-        for told, repeat in judging.views(pairs):
-            known = tuple(name for name in told if name in labels)
-            for judge in pairs.judges:
-                view = (told == own, set(told) == every, repeat)
-                about = (judge, trial.prompt, trial.portrait, labels.get(reference), *view)
-                place = (trial.key, judge, known, repeat)
-                yield about, protocol.axes_of(trial.prompt), keys.get(place, ""), waits
-
-
-def _place(look: judging.Look) -> tuple[str, str, tuple[str, ...], int]:
-    return look.trial.key, look.judge, tuple(look.disclosed), look.repeat
-
-
-def _verdicts(run: Run, axes: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Verdict -> how it ended, its call, its scores in the order of the axes."""
     columns = ", ".join(f's."{axis}"' for axis in axes)
-    rows = run.query(
-        f"SELECT v.key, v.status, v.call, {columns} FROM verdict v LEFT JOIN score s ON s.verdict = v.key"  # noqa: S608 (axes are words by the schema, and quoted)
-    )
-    return {key: tuple(rest) for key, *rest in rows}
+    verdicts = {
+        key: (status, call, dict(zip(axes, scores, strict=True)))
+        for key, status, call, *scores in run.query(
+            f"SELECT v.key, v.status, v.call, {columns} FROM verdict v LEFT JOIN score s ON s.verdict = v.key"  # noqa: S608 (axes are words by the schema, and quoted)
+        )
+    }
+    people = {portrait.key: portrait for portrait in pairs.portraits}
+    edit_status = dict(run.query("SELECT key, status FROM edit"))
+    keys = {_task_id(task): task.key for task in calibration_tasks(run, pairs)}
+    rows: list[dict[str, Any]] = []
+    judge_by_subject: dict[str, str] = {}
+    for trial in pairs.trials:
+        labels = people[trial.portrait].labels
+        ended = edit_status.get(trial.edit, Status.PENDING.value)
+        waiting = Status.PENDING.value if ended == Status.OK.value else ended
+        for dimensions, repeat in views(pairs):
+            told = tuple(name for name in dimensions if name in labels)
+            for name in pairs.judges:
+                key = keys.get((trial.key, name, told, repeat), "")
+                status, call, scores = verdicts.get(key, (waiting, "", {}))
+                if key in verdicts:
+                    judge_by_subject[call or key] = name
+                task = {
+                    "judge": name,
+                    "kind": trial.prompt,
+                    "person": trial.portrait,
+                    reference: labels.get(reference),
+                    "as_audited": dimensions == disclosed,
+                    "told": set(dimensions) == set(protocol.groups.dimensions),
+                    "repeat": repeat,
+                    "status": status,
+                }
+                rows += [
+                    {**task, "axis": axis, "score": scores.get(axis)} for axis in protocol.axes_of(trial.prompt)
+                ]
+    schema: dict[str, Any] = dict.fromkeys(("judge", "kind", "person", reference), pl.String)
+    schema |= {"as_audited": pl.Boolean, "told": pl.Boolean, "repeat": pl.Int64}
+    schema |= {"status": pl.String, "axis": pl.String, "score": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row"), judge_by_subject
 
 
-def _took(run: Run, judges: Sequence[str], subjects: dict[str, str]) -> pl.DataFrame:
+def _task_id(task: Look) -> tuple[str, str, tuple[str, ...], int]:
+    return task.trial.key, task.judge, tuple(task.disclosed), task.repeat
+
+
+def _cost_frame(run: Run, judges: list[str], judge_by_subject: dict[str, str]) -> pl.DataFrame:
     """Judge -> attempts and cost of its calls."""
     import polars as pl
 
     attempts: Counter[str] = Counter()
     cost: dict[str, float] = dict.fromkeys(judges, 0.0)
     for subject, spent in run.query("SELECT subject, cost_usd FROM attempt"):
-        if subject in subjects:
-            attempts[subjects[subject]] += 1
-            cost[subjects[subject]] += spent
+        if subject in judge_by_subject:
+            attempts[judge_by_subject[subject]] += 1
+            cost[judge_by_subject[subject]] += spent
     rows = [(judge, attempts[judge], cost[judge]) for judge in judges]
     schema: dict[str, Any] = {"judge": pl.String, "attempts": pl.Int64, "cost_usd": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
@@ -300,71 +266,62 @@ def _took(run: Run, judges: Sequence[str], subjects: dict[str, str]) -> pl.DataF
 # In words
 
 
-def words(found: Calibration) -> str:
+def words(calibration: Calibration) -> str:
     """For the terminal: every judge's verdict, and why."""
-    return "\n\n".join(_told(found, judge) for judge in found.judges)
+    return "\n\n".join("\n".join(_judge_lines(calibration, judge)) for judge in calibration.judges)
 
 
-def plain(found: Calibration) -> dict[str, Any]:
+def plain(calibration: Calibration) -> dict[str, Any]:
     """For scripts: judge -> its verdict, the reasons, and the figures behind them."""
-    return {judge: _plain(found, judge) for judge in found.judges}
-
-
-def _plain(found: Calibration, judge: str) -> dict[str, Any]:
-    tables = {"specificity": found.specificity, "sensitivity": found.sensitivity, "retest": found.retest}
+    tables = {
+        "specificity": calibration.specificity,
+        "sensitivity": calibration.sensitivity,
+        "retest": calibration.retest,
+    }
     return {
-        "verdict": found.verdict(judge).value,
-        "reasons": list(found.reasons(judge)),
-        **found.took.filter(judge=judge).drop("judge").to_dicts()[0],
-        **{name: frame.filter(judge=judge).drop("judge").to_dicts() for name, frame in tables.items()},
+        judge: {
+            "verdict": calibration.verdict(judge).value,
+            "reasons": list(calibration.reasons(judge)),
+            **calibration.took.filter(judge=judge).drop("judge").to_dicts()[0],
+            **{name: frame.filter(judge=judge).drop("judge").to_dicts() for name, frame in tables.items()},
+        }
+        for judge in calibration.judges
     }
 
 
-def _told(found: Calibration, judge: str) -> str:
-    ((attempts, cost),) = found.took.filter(judge=judge).select("attempts", "cost_usd").iter_rows()
-    lines = [f"{judge}: {found.verdict(judge).value} ({attempts:,} calls, {cost:.2f} USD)"]
-    lines += _wrapped(_missing(found, judge))
-    reasons = found.reasons(judge)
-    own = [one for one in found.rulings if one.judge == judge]
-    for said in reasons or [one.said for one in own if one.rule == "Group gap"]:
-        lines += _wrapped(said)
-    return "\n".join([*lines, *_figures(found, judge)])
-
-
-def _wrapped(said: str) -> list[str]:
-    return textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ") if said else []
-
-
-def _missing(found: Calibration, judge: str) -> str:
-    rows = found.missing.filter(judge=judge).group_by("status", maintain_order=True).agg(looks=_sum("looks"))
-    lost = {status: looks for status, looks in rows.iter_rows() if status != Status.OK.value}
-    told = ", ".join(f"{number:,} {Status(status).label}" for status, number in lost.items())
-    return f"Looks without a score: {told}." if lost else ""
-
-
-def _sum(name: str) -> pl.Expr:
+def _judge_lines(calibration: Calibration, judge: str) -> Iterator[str]:
     import polars as pl
 
-    return pl.col(name).sum()
-
-
-def _figures(found: Calibration, judge: str) -> Iterator[str]:
-    """The shares of everybody, one line each."""
+    ((attempts, cost),) = calibration.took.filter(judge=judge).select("attempts", "cost_usd").iter_rows()
+    yield f"{judge}: {calibration.verdict(judge).value} ({attempts:,} calls, {cost:.2f} USD)"
+    by_status = calibration.missing.filter(judge=judge).group_by("status", maintain_order=True)
+    counts = {s: n for s, n in by_status.agg(pl.col("looks").sum()).iter_rows() if s != Status.OK.value}
+    if counts:
+        described = ", ".join(f"{number:,} {Status(status).label}" for status, number in counts.items())
+        yield from _wrapped(f"Looks without a score: {described}.")
+    rulings = [
+        ruling.said for ruling in calibration.rulings if ruling.judge == judge and ruling.rule == "Group gap"
+    ]
+    for sentence in calibration.reasons(judge) or rulings:
+        yield from _wrapped(sentence)
+    # The shares of all groups together, one line each.
     for label, frame in (
-        ("unchanged pairs scored neutral", found.specificity),
-        ("direction of a skin shift seen", found.sensitivity),
-        ("second look within one point", found.retest),
+        ("unchanged pairs scored neutral", calibration.specificity),
+        ("direction of a skin shift seen", calibration.sensitivity),
+        ("second look within one point", calibration.retest),
     ):
-        own = frame.filter(judge=judge)
-        own = own.filter(own["group"].is_null()) if "group" in own.columns else own
-        told = [f"{_about(row)} {_percent(row['rate'])}" for row in own.to_dicts()]
-        if told:
-            yield from _wrapped(f"{label}: {', '.join(told)}")
+        rows = frame.filter(judge=judge)
+        rows = rows.filter(rows["group"].is_null()) if "group" in rows.columns else rows
+        shares = [_share(row) for row in rows.to_dicts()]
+        if shares:
+            yield from _wrapped(f"{label}: {', '.join(shares)}")
 
 
-def _about(row: dict[str, Any]) -> str:
-    return f"{row['size']:g} L*" if row.get("size") is not None else str(row["axis"]).replace("_", " ")
+def _wrapped(sentence: str) -> list[str]:
+    return textwrap.wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share * 100:.0f} %"
+def _share(row: dict[str, Any]) -> str:
+    label = f"{row['size']:g} L*" if row.get("size") is not None else str(row["axis"]).replace("_", " ")
+    rate = row["rate"]
+    return f"{label} {'–' if rate is None else f'{rate * 100:.0f} %'}"

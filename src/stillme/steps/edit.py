@@ -2,98 +2,79 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from operator import attrgetter
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from stillme.core import images
-from stillme.core.errors import StillmeError
 from stillme.core.records import Attempt, Edit, EditReply, EditRequest, Status, Trial
-from stillme.editors import Editor, RemoteEditor
-from stillme.engine.backends import Lane, Prepared
-from stillme.engine.local import Stop, side_by_side, work
+from stillme.engine.backends import ExecutionMode
 from stillme.engine.processes import Apart
 from stillme.engine.progress import Progress, Stage
-from stillme.engine.ray import Actors, Cluster, UntakenError, connected
-from stillme.engine.waiting import Ask, wait
+from stillme.engine.ray import Actors, Cluster, connected
+from stillme.engine.threads import Stop, run_side_by_side
 from stillme.ledger import Run
-from stillme.ledger.run import Making, Stored, now
+from stillme.ledger.run import Making, Stored
 from stillme.plan.design import Design
-from stillme.steps.budget import EDITOR, Purse, not_made
+from stillme.steps.budget import EDITOR, BudgetKey, Purse
+from stillme.steps.step import Group, Step, TimedReply, group_by_backend
 
-WORTH_A_PROCESS = 100  # edits; starting a process takes as long as some fifty planted ones
+MIN_EDITS_FOR_PROCESSES = 100  # starting a process takes as long as some fifty planted edits
 
 
-def missing(run: Run, design: Design) -> list[Trial]:
+def pending_edits(run: Run, design: Design) -> list[Trial]:
     """One trial for each edit without a final outcome, in the plan's order."""
     done = run.keys("edit")
     return [trial for trial in design.distinct_edits() if trial.edit not in done]
 
 
-def standing(run: Run, design: Design) -> Counter[str]:
+def count_edit_statuses(run: Run, design: Design) -> Counter[str]:
     """How the edits that the design asks for ended."""
     ended = dict(run.query("SELECT key, status FROM edit"))
     return Counter(ended[trial.edit] for trial in design.distinct_edits() if trial.edit in ended)
 
 
-def edit(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:
-    """Makes the missing edits and records each one, whatever came of it. Models and services work side by side."""
-    todo = missing(run, design)
-    allowed = purse.allowed_edits(todo, len(design.distinct_edits()) - len(todo))
-    with progress.stages("Edits", _totals(design, allowed, todo)) as stages:
-        lanes = _lanes(design, allowed)
-        with _cluster(design, lanes, stop) as cluster:
-            step = _Step(run, design, stages, stop, purse, cluster)
-            side_by_side([partial(step.run, lane) for lane in lanes], stop)
+def edit(run: Run, design: Design, progress: Progress, stop: Stop, budget: Purse) -> None:
+    """Make the missing edits and record each one, whatever came of it. Models and services work side by side."""
+    all_edits, pending = design.distinct_edits(), pending_edits(run, design)
+    allowed = budget.allowed_edits(pending, len(all_edits) - len(pending))
+    n_all, n_pending, n_now = (Counter(t.editor for t in trials) for trials in (all_edits, pending, allowed))
+    totals = {name: (n_now[name], count - n_pending[name]) for name, count in n_all.items()}
+    groups = []
+    for mode, editors, trials in group_by_backend(allowed, lambda trial: trial.editor, design.config.editor):
+        elsewhere = {n: e.factory for n, e in editors.items() if mode is ExecutionMode.MODEL or e.computes}
+        groups.append(
+            Group(
+                mode=mode,
+                items=trials,
+                make={name: editor.make for name, editor in editors.items()},
+                factories={name: factory for name, factory in elsewhere.items() if factory},
+                concurrency=max(editor.concurrency for editor in editors.values()),
+            )
+        )
+    with progress.stages("Edits", totals) as stages, _cluster(design, groups, stop) as cluster:
+        step = EditStep(run, design, stages, stop, budget, cluster)
+        run_side_by_side([partial(step.run, group) for group in groups], stop)
 
 
 @contextmanager
-def _cluster(design: Design, lanes: Sequence[Work], stop: Stop) -> Iterator[Cluster | None]:
+def _cluster(design: Design, groups: Sequence[Group[Trial]], stop: Stop) -> Iterator[Cluster | None]:
     """Ray, where the audit asks for it and something is left that computes."""
     engine = design.config.audit.engine
-    if engine.kind == "local" or all(work.lane is Lane.REMOTE for work in lanes):
+    if engine.kind == "local" or all(group.mode is ExecutionMode.REMOTE for group in groups):
         yield None
         return
     with connected(engine.address, stop, engine.patience_s) as cluster:
         yield cluster
 
 
-def _totals(design: Design, allowed: Sequence[Trial], todo: Sequence[Trial]) -> dict[str, tuple[int, int]]:
-    """Editor -> edits to make now, edits that are there."""
-    every = Counter(trial.editor for trial in design.distinct_edits())
-    left, now = Counter(trial.editor for trial in todo), Counter(trial.editor for trial in allowed)
-    return {name: (now[name], count - left[name]) for name, count in every.items()}
+class EditStep(Step[Trial, EditReply]):
+    """The edits of a run: an item is the first trial that needs the edit."""
 
-
-@dataclass(frozen=True)
-class Work:
-    """Edits that are made in one way: by the editors of a lane, or by one model or one service."""
-
-    lane: Lane
-    editors: Mapping[str, Prepared[Any]]
-    trials: Sequence[Trial]
-
-
-def _lanes(design: Design, trials: Sequence[Trial]) -> list[Work]:
-    """Quick editors share their threads; every model and every service works beside them on its own."""
-    groups: dict[tuple[Lane, str], list[Trial]] = {}
-    for trial in trials:
-        lane = design.config.editor(trial.editor).lane
-        groups.setdefault((lane, "" if lane is Lane.THREADS else trial.editor), []).append(trial)
-    return [
-        Work(lane, {t.editor: design.config.editor(t.editor) for t in some}, some)
-        for (lane, _), some in groups.items()
-    ]
-
-
-class _Step:
-    """The edits of a run: asked, checked, stored, recorded."""
+    min_items_for_processes = MIN_EDITS_FOR_PROCESSES
 
     def __init__(
         self,
@@ -101,166 +82,96 @@ class _Step:
         design: Design,
         stages: Mapping[str, Stage],
         stop: Stop,
-        purse: Purse,
+        budget: Purse,
         cluster: Cluster | None = None,
     ) -> None:
-        self.held, self.stages, self.stop, self.purse, self.cluster = run, stages, stop, purse, cluster
-        self._engine = design.config.audit.engine
-        self._source = lru_cache(maxsize=64)(run.image)
+        super().__init__(run, design.config.audit.engine.threads, stop, budget)
+        self.config = design.config
+        self.stages = stages
+        self.cluster = cluster
         rules = design.config.protocol.measures
-        self._own_controls = {control.id for control in rules.controls_by("editor")} if rules else set()
+        self._editor_controls = {control.id for control in rules.controls_by("editor")} if rules else set()
 
-    def run(self, work: Work) -> None:
-        if work.lane is Lane.REMOTE:
-            self._wait(work)
-        else:
-            self._compute(work)
+    def name_of(self, trial: Trial) -> str:
+        return trial.editor
 
-    def _compute(self, lane: Work) -> None:
-        """In threads; what computes, and every model, in processes of theirs: here, or on the cluster."""
-        apart, threads = self._here(lane) if self.cluster is None else self._away(lane, self.cluster)
-        together = attrgetter("image") if apart else None  # a process that knows a portrait is quicker
-        with _made(lane.editors, apart) as editors:
-            work(lane.trials, partial(self._do, editors), threads, self.stop, together)
+    def budget_key(self, trial: Trial) -> BudgetKey:
+        return EDITOR, trial.editor
 
-    def _here(self, lane: Work) -> tuple[Apart | None, int]:
-        model = lane.lane is Lane.MODEL
-        threads = 1 if model else self._engine.threads
-        many = model or (threads > 1 and len(lane.trials) >= WORTH_A_PROCESS)
-        recipes = _recipes(lane) if many else {}
-        return (Apart(recipes) if recipes else None), threads
+    def request(self, trial: Trial) -> EditRequest:
+        makes_control = trial.is_control and trial.prompt in self._editor_controls
+        return EditRequest(
+            key=trial.edit,
+            image=self.source(trial.image),
+            instruction=trial.instruction,
+            seed=trial.seed,
+            control=trial.prompt if makes_control else "",
+            references=(self.source(trial.partner_image),) if trial.partner else (),
+        )
 
-    def _away(self, lane: Work, cluster: Cluster) -> tuple[Actors | None, int]:
-        """A thread an actor; the quick editors of a lane share theirs."""
-        recipes = _recipes(lane)
-        if not recipes:
-            return None, self._engine.threads
-        model = lane.lane is Lane.MODEL
-        share = self._engine.share(next(iter(lane.editors)) if model else "")
-        settled = cluster.settle(share, model, len(lane.trials))
-        return cluster.apart(recipes, settled), settled.most
+    def call(self, editor: Any, request: EditRequest) -> Any:
+        return editor.edit(request)
 
-    def _wait(self, lane: Work) -> None:
-        """On one event loop, as many at a time as the service takes."""
-        ((_, prepared),) = lane.editors.items()
-        wait(lane.trials, partial(self._service, prepared), self._keep, prepared.concurrency, self.stop)
+    def crash_reply(self, trial: Trial, detail: str) -> EditReply:
+        return EditReply(Status.CRASHED, detail=detail)
 
-    @asynccontextmanager
-    async def _service(self, prepared: Prepared[RemoteEditor]) -> AsyncIterator[Ask[Trial, _Asked | None]]:
-        editor = prepared.make()
-        try:
-            yield partial(self._ask_service, editor)
-        finally:
-            await editor.close()
-
-    async def _ask_service(self, editor: RemoteEditor, trial: Trial) -> _Asked | None:
-        if not await self.purse.wait_on_loop((EDITOR, trial.editor), self.stop):
-            return None
-        request = self._request(trial)
-        started, clock = now(), time.perf_counter()
-        try:
-            reply = await editor.edit(request)
-        except StillmeError:
-            raise
-        except Exception as error:
-            reply = _crashed(error)
-        return _Asked(reply, started, time.perf_counter() - clock)
-
-    def _do(self, editors: Mapping[str, Editor], trial: Trial) -> Future[None]:
-        if not self.purse.wait((EDITOR, trial.editor), self.stop):
-            return not_made()
-        request = self._request(trial)
-        started, clock = now(), time.perf_counter()
-        try:
-            reply = _ask(editors[trial.editor], request)
-        except UntakenError:
-            return not_made()
-        return self._keep(trial, _Asked(reply, started, time.perf_counter() - clock))
-
-    def _request(self, trial: Trial) -> EditRequest:
-        own = trial.is_control and trial.prompt in self._own_controls
-        control = trial.prompt if own else ""
-        further = (self._source(trial.partner_image),) if trial.partner else ()
-        source = self._source(trial.image)
-        return EditRequest(trial.edit, source, trial.instruction, trial.seed, control, further)
-
-    def _keep(self, trial: Trial, asked: _Asked | None) -> Future[None]:
-        """Checks what came back and records it, whatever it is; what was not asked for is still missing."""
-        if asked is None:
-            return not_made()
-        reply = asked.reply
+    def record(self, trial: Trial, timed: TimedReply[EditReply]) -> Future[None]:
+        reply = timed.reply
         status, detail, facts = _check(reply)
         self.stages[trial.editor].count(status, reply.cost_usd)
-        self.purse.settle((EDITOR, trial.editor), reply.cost_usd, status is Status.OK)
-        if status is Status.QUOTA:
-            self.purse.exhaust((EDITOR, trial.editor))
-        told = (round(asked.seconds, 6), reply.cost_usd, detail, reply.code, reply.request_id)
-        attempt = Attempt(trial.edit, status, asked.started, *told)
+        self.settle(trial, status, reply.cost_usd)
+        attempt = Attempt(
+            subject=trial.edit,
+            status=status,
+            started=timed.started,
+            seconds=round(timed.seconds, 6),
+            cost_usd=reply.cost_usd,
+            detail=detail,
+            code=reply.code,
+            request_id=reply.request_id,
+        )
         if not status.is_final:
-            return self.held.add_attempt(attempt)
-        stored = self.held.store(reply.image, facts) if reply.image is not None and facts else None
-        made = _edit(trial, status, detail, stored, reply)
-        return self.held.add_edit(made, attempt, stored, self._making(reply))
+            return self.ledger.add_attempt(attempt)
+        image = self.ledger.store(reply.image, facts) if reply.image is not None and facts else None
+        edit = Edit(
+            key=trial.edit,
+            status=status,
+            image=image.sha256 if image else None,
+            detail=detail,
+            truth=reply.truth,
+        )
+        return self.ledger.add_edit(edit, attempt, image, self._provenance(reply))
 
-    def _making(self, reply: EditReply) -> Making | None:
+    def _provenance(self, reply: EditReply) -> Making | None:
         if not (reply.made or reply.notes or reply.extras):
             return None
-        extras = {name: self.held.store(content, _facts(content)) for name, content in reply.extras.items()}
-        return Making(reply.made, reply.notes, extras)
+        extras: dict[str, Stored] = {}
+        for name, content in reply.extras.items():
+            try:
+                facts = images.inspect(content)
+            except images.BadImageError:
+                facts = (
+                    images.UNKNOWN
+                )  # an extra that is no image is kept all the same, and costs the edit nothing
+            extras[name] = self.ledger.store(content, facts)
+        return Making(circumstances=reply.made, notes=reply.notes, extras=extras)
 
+    def proxy(self, pool: Apart | Actors, name: str) -> Any:
+        return pool.editor(name, self.config.editor(name).deadline)
 
-@dataclass(frozen=True)
-class _Asked:
-    """What came back, and when it was asked for how long."""
+    def together(self, trial: Trial) -> object:
+        return trial.image
 
-    reply: EditReply
-    started: str
-    seconds: float
-
-
-def _recipes(lane: Work) -> dict[str, Callable[[], Any]]:
-    """The editors of a lane that belong into another process: those that compute, and every model."""
-    apart = (item for item in lane.editors.items() if lane.lane is Lane.MODEL or item[1].computes)
-    return {name: one.recipe for name, one in apart if one.recipe}
-
-
-@contextmanager
-def _made(needed: Mapping[str, Prepared[Any]], apart: Apart | Actors | None) -> Iterator[dict[str, Editor]]:
-    """The editors, ready to be asked: those that `apart` has live there, the others here."""
-    try:
-        yield {
-            name: apart.editor(name, one.deadline) if apart and name in apart.makes else one.make()
-            for name, one in needed.items()
-        }
-    finally:
-        if apart:
-            apart.close()
-
-
-def _edit(trial: Trial, status: Status, detail: str, stored: Stored | None, reply: EditReply) -> Edit:
-    return Edit(trial.edit, status, stored.sha256 if stored else None, detail, reply.truth)
-
-
-def _ask(editor: Editor, request: EditRequest) -> EditReply:
-    """A bug in a backend costs one attempt, not the run."""
-    try:
-        return editor.edit(request)
-    except (StillmeError, UntakenError):
-        raise  # what the machine lacks would fail every edit: the run ends with that sentence
-    except Exception as error:
-        return _crashed(error)
-
-
-def _crashed(error: Exception) -> EditReply:
-    return EditReply(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
-
-
-def _facts(content: bytes) -> images.Facts:
-    """Of a picture made on the way: one that is none is kept all the same, and costs the edit nothing."""
-    try:
-        return images.inspect(content)
-    except images.BadImageError:
-        return images.UNKNOWN
+    def start_pool(self, group: Group[Any]) -> tuple[Apart | Actors | None, int]:
+        """On a cluster a thread asks one actor; the quick editors of a group share theirs."""
+        if self.cluster is None:
+            return super().start_pool(group)
+        if not group.factories:
+            return None, self.threads
+        is_model = group.mode is ExecutionMode.MODEL
+        wanted = self.config.audit.engine.share(next(iter(group.make)) if is_model else "")
+        resources = self.cluster.settle(wanted, is_model, len(group.items))
+        return self.cluster.apart(group.factories, resources), resources.most
 
 
 def _check(reply: EditReply) -> tuple[Status, str, images.Facts | None]:

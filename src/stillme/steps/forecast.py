@@ -16,21 +16,18 @@ from typing import Any
 
 from stillme.core import gpus
 from stillme.core.gpus import Gpu
-from stillme.core.records import CONTROLS, DIAGNOSE, MITIGATE, Portrait, Status, Trial
-from stillme.engine.backends import Lane, Prepared, Price
+from stillme.core.records import CONTROLS, DIAGNOSE, MITIGATE, Status, Trial
+from stillme.engine.backends import ExecutionMode, PreparedSystem, Price
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
-from stillme.plan import design as designs
-from stillme.plan import trials as plan
 from stillme.plan.config import Config, check_keys
-from stillme.plan.design import Design
-from stillme.plan.trials import Known
-from stillme.steps import calibrate as calibrating
-from stillme.steps import judge as judging
-from stillme.steps import measure as measuring
-from stillme.steps import portraits as gathering
+from stillme.plan.design import Design, PlanInputs, load_plan_inputs, make_design, with_placeholders
+from stillme.steps.calibrate import count_calibration_calls, findings
+from stillme.steps.judge import pending_judge_tasks, wanted
+from stillme.steps.measure import count_measurements, measured, pending_measurements
+from stillme.steps.portraits import listed
 
-ENOUGH = 5  # calls of an editor or a judge after which its own pace is known
+ENOUGH = 5  # calls of an editor or a judge after which the median of its own times replaces the guess
 VRAM = "vram_gb"
 
 
@@ -44,11 +41,15 @@ class Cost:
     known: bool = True
 
     def __add__(self, other: Cost) -> Cost:
-        sums = (self.low + other.low, self.expected + other.expected, self.high + other.high)
-        return Cost(*sums, self.known and other.known)
+        return Cost(
+            low=self.low + other.low,
+            expected=self.expected + other.expected,
+            high=self.high + other.high,
+            known=self.known and other.known,
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ahead:
     """What is ahead of one editor. `measured`: its pace is that of its own calls, not a guess.
 
@@ -71,7 +72,7 @@ class Ahead:
     caveats: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JudgeAhead:
     """What is ahead of one judge. `repeats_…`: second looks, which are in no score.
 
@@ -96,7 +97,7 @@ class JudgeAhead:
     caveats: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExperimentAhead:
     """What is ahead of one experiment: its trials, the calls that are missing, and what they cost.
 
@@ -124,7 +125,7 @@ class CalibrationAhead:
     verdict: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Outlook:
     """What a run would do: counts, cost and time of what is missing. Second looks are counted apart.
 
@@ -159,28 +160,41 @@ class Outlook:
 def look_ahead(config: Config) -> Outlook:
     """The plan, without writing or spending anything."""
     check_keys(config)
-    portraits = gathering.listed(config)
-    known = _known(config, portraits)
-    design = designs.make(config, portraits, plan.supposed(config, portraits, known))
-    done = _already(config, design)
-    todo = [trial for trial in design.distinct_edits() if trial.edit not in done.edits]
-    measurements = done.measurements_missing + _measurements_of(design, todo)
-    ahead = _each_ahead(design, todo, done.calls)
-    judges = _judges_ahead(design, todo, done)
-    experiments = _experiments_ahead(design, todo, done, known)
-    reading = _cost(config.extractor, _unread(design, known)) if config.extractor else Cost()
-    cost = sum((*(one.cost for one in ahead), *(one.cost for one in judges), reading), Cost())
-    controls = sum(trial.is_control for trial in design.trials)
+    portraits = listed(config)
+    inputs = PlanInputs()
+    if (config.run / LEDGER).is_file():
+        with Run.look(config.run) as run:
+            run.expect(config.protocol)
+            inputs = load_plan_inputs(run, config, portraits)
+    design = make_design(config, portraits, inputs=with_placeholders(config, portraits, inputs))
+    done = _read_done(config, design)
+    edits = design.distinct_edits()
+    pending = [trial for trial in edits if trial.edit not in done.edits]
+    editors = _forecast_editors(design, pending, done.editor_calls)
+    judges = _forecast_judges(design, pending, done)
+    # A measurement to come belongs to an edit to come; measuring follows, on as many threads as there are.
+    measured_edits = {trial.edit for trial in measured(design)}
+    n_measurements = sum(trial.edit in measured_edits for trial in pending) * len(design.measures)
+    n_measurements += done.measurements_missing
+    each = [measure.seconds for measure in config.measures.values()]
+    measuring_s = n_measurements * sum(each) / len(each) / config.audit.engine.threads if each else 0.0
+    editing_s = _side_by_side((config.editor(one.editor).mode, one.seconds) for one in editors)
+    judging_s = _side_by_side((config.judges[one.judge].mode, one.seconds) for one in judges)
+    feature_cost = _cost(config.extractor, _count_without_features(design, inputs)) if config.extractor else Cost()
+    cost = sum((*(one.cost for one in editors), *(one.cost for one in judges), feature_cost), Cost())
+    n_controls = sum(trial.is_control for trial in design.trials)
+    # Graphics cards matter where an editor needs one; those of a cluster are not looked at.
+    needs_gpu = config.audit.engine.kind != "ray" and any(one.vram_gb for one in editors)
     return Outlook(
         portraits=len(portraits),
         prompts=len({t.prompt for t in design.trials if t.experiment == DIAGNOSE}),
         editors=len(config.editors),
-        trials=len(design.trials) - controls,
-        controls=controls,
-        edits_done=len(design.distinct_edits()) - len(todo),
-        edits_missing=len(todo),
+        trials=len(design.trials) - n_controls,
+        controls=n_controls,
+        edits_done=len(edits) - len(pending),
+        edits_missing=len(pending),
         measurements_done=done.measurements,
-        measurements_missing=measurements,
+        measurements_missing=n_measurements,
         verdicts_done=sum(one.done for one in judges),
         verdicts_missing=sum(one.missing for one in judges),
         repeats_done=sum(one.repeats_done for one in judges),
@@ -189,39 +203,13 @@ def look_ahead(config: Config) -> Outlook:
         cost=cost,
         spent_usd=done.spent_usd,
         budget_usd=config.audit.budgets.cost_usd,
-        seconds=_editing(config, ahead) + _measuring(config, measurements) + _judging(config, judges),
-        ahead=tuple(ahead),
+        seconds=editing_s + measuring_s + judging_s,
+        ahead=tuple(editors),
         judges=tuple(judges),
-        gpus=_cards(config, ahead),
-        experiments=tuple(experiments),
-        calibration=tuple(_calibration_ahead(design)),
+        gpus=gpus.here() if needs_gpu else None,
+        experiments=tuple(_forecast_experiments(design, pending, done, inputs)),
+        calibration=tuple(_forecast_calibration(design)),
     )
-
-
-def _known(config: Config, portraits: Sequence[Portrait]) -> Known:
-    if not (config.run / LEDGER).is_file():
-        return Known()
-    with Run.look(config.run) as seen:
-        seen.expect(config.protocol)
-        return designs.known(seen, config, portraits)
-
-
-def _cards(config: Config, ahead: Iterable[Ahead]) -> tuple[Gpu, ...] | None:
-    """This machine's cards, where an editor needs one; those of a cluster are not looked at."""
-    if config.audit.engine.kind == "ray" or not any(one.vram_gb for one in ahead):
-        return None
-    return gpus.here()
-
-
-def _measurements_of(design: Design, todo: Iterable[Trial]) -> int:
-    chosen = {trial.edit for trial in measuring.measured(design)}
-    return sum(trial.edit in chosen for trial in todo) * len(design.measures)
-
-
-def _measuring(config: Config, measurements: int) -> float:
-    """Measuring comes after the edits, on as many threads as there are."""
-    each = [measure.seconds for measure in config.measures.values()]
-    return measurements * sum(each) / len(each) / config.audit.engine.threads if each else 0.0
 
 
 # What a run has already
@@ -235,148 +223,136 @@ class Call:
     seconds: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Done:
     """What a run has already; an edit that was refused has no verdict to wait for.
 
-    `looks`: (judge, is it a second look, is it done) -> how many; `open`: (experiment, judge) -> how many are not.
-    `calls`, `answers`: editor, judge -> its calls.
+    Attributes:
+        tasks: (judge, is it a repeat, is it done) -> how many.
+        pending_tasks: (experiment, judge) -> how many are not done.
+        editor_calls: Editor -> its calls; judge_calls: judge -> its calls.
     """
 
     edits: frozenset[str] = frozenset()
-    looks: Counter[tuple[str, bool, bool]] = field(default_factory=Counter)
-    open: Counter[tuple[str, str]] = field(default_factory=Counter)
+    tasks: Counter[tuple[str, bool, bool]] = field(default_factory=Counter)
+    pending_tasks: Counter[tuple[str, str]] = field(default_factory=Counter)
     measurements: int = 0
     measurements_missing: int = 0
     spent_usd: float = 0.0
-    calls: Mapping[str, Sequence[Call]] = field(default_factory=dict)
-    answers: Mapping[str, Sequence[Call]] = field(default_factory=dict)
+    editor_calls: Mapping[str, Sequence[Call]] = field(default_factory=dict)
+    judge_calls: Mapping[str, Sequence[Call]] = field(default_factory=dict)
 
 
-def _already(config: Config, design: Design) -> _Done:
+def _read_done(config: Config, design: Design) -> _Done:
     if not (config.run / LEDGER).is_file():
         return _Done()
-    with Run.look(config.run) as seen:
-        seen.expect(config.protocol)
-        unmeasured, measured = measuring.missing(seen, design)
+    with Run.look(config.run) as run:
+        run.expect(config.protocol)
+        unmeasured, n_measured = pending_measurements(run, design)
+        verdicts = run.keys("verdict")
+        tasks = Counter((task.judge, task.repeat > 0, task.key in verdicts) for task in wanted(run, design))
+        pending = Counter((task.trial.experiment, task.judge) for task in pending_judge_tasks(run, design))
         return _Done(
-            edits=frozenset(seen.keys("edit")),
-            looks=_looks(seen, design),
-            open=Counter((look.trial.experiment, look.judge) for look in judging.missing(seen, design)[0]),
-            measurements=measured,
-            measurements_missing=measuring.count(unmeasured),
-            spent_usd=seen.spent_usd(),
-            calls=_calls(seen, design),
-            answers=_answers(seen, design),
+            edits=frozenset(run.keys("edit")),
+            tasks=tasks,
+            pending_tasks=pending,
+            measurements=n_measured,
+            measurements_missing=count_measurements(unmeasured),
+            spent_usd=run.spent_usd(),
+            editor_calls=_editor_calls(run, design),
+            judge_calls=_judge_calls(run, design),
         )
 
 
-def _looks(seen: Run, design: Design) -> Counter[tuple[str, bool, bool]]:
-    done = seen.keys("verdict")
-    every = judging.wanted(seen, design)
-    return Counter((look.judge, look.repeat > 0, look.key in done) for look in every)
-
-
-def _answers(seen: Run, design: Design) -> dict[str, list[Call]]:
-    """Judge -> the calls that it answered, with these very settings."""
+def _judge_calls(run: Run, design: Design) -> dict[str, list[Call]]:
+    """Judge -> the calls that it answered, with the same settings."""
     subjects = "SELECT DISTINCT settings, iif(call = '', key, call) AS subject FROM verdict"
-    rows = seen.query(
+    rows = run.query(
         "SELECT v.settings, a.status, a.started, a.seconds "  # noqa: S608 (names are ours, values are parameters)
         f"FROM attempt a JOIN ({subjects}) v ON v.subject = a.subject"
     )
-    found: dict[str, list[Call]] = {}
+    calls: dict[str, list[Call]] = {}
     for settings, status, started, seconds in rows:
         if Status(status).is_final:
-            found.setdefault(settings, []).append(_call(started, seconds))
-    return {name: found.get(settings, []) for name, settings in design.judges.items()}
+            calls.setdefault(settings, []).append(Call(datetime.fromisoformat(started).timestamp(), seconds))
+    return {name: calls.get(settings, []) for name, settings in design.judges.items()}
 
 
-def _call(started: str, seconds: float) -> Call:
-    return Call(datetime.fromisoformat(started).timestamp(), seconds)
-
-
-def _calls(seen: Run, design: Design) -> dict[str, list[Call]]:
-    """Editor -> the calls that it answered, with these very settings."""
+def _editor_calls(run: Run, design: Design) -> dict[str, list[Call]]:
+    """Editor -> the calls that it answered, with the same settings."""
     editor_of = {trial.edit: trial.editor for trial in design.distinct_edits()}
-    found: dict[str, list[Call]] = {}
-    for subject, status, started, seconds in seen.query("SELECT subject, status, started, seconds FROM attempt"):
+    calls: dict[str, list[Call]] = {}
+    for subject, status, started, seconds in run.query("SELECT subject, status, started, seconds FROM attempt"):
         if subject in editor_of and Status(status).is_final:
-            found.setdefault(editor_of[subject], []).append(_call(started, seconds))
-    return found
+            call = Call(datetime.fromisoformat(started).timestamp(), seconds)
+            calls.setdefault(editor_of[subject], []).append(call)
+    return calls
 
 
 # Editor by editor
 
 
-def _each_ahead(design: Design, todo: Sequence[Trial], calls: Mapping[str, Sequence[Call]]) -> list[Ahead]:
-    every, left = (Counter(trial.editor for trial in some) for some in (design.distinct_edits(), todo))
-    asked = Counter((trial.editor, trial.is_control) for trial in design.trials)
-    return [
-        _ahead(
-            design.config, name, (asked[name, False], asked[name, True], total, left[name]), calls.get(name, ())
+def _forecast_editors(
+    design: Design, pending: Sequence[Trial], calls: Mapping[str, Sequence[Call]]
+) -> list[Ahead]:
+    n_edits, n_missing = (Counter(trial.editor for trial in some) for some in (design.distinct_edits(), pending))
+    n_trials = Counter((trial.editor, trial.is_control) for trial in design.trials)
+    forecasts = []
+    for name, total in n_edits.items():
+        editor, missing = design.config.editor(name), n_missing[name]
+        throughput = _throughput(design.config, editor, calls.get(name, ()))
+        forecasts.append(
+            Ahead(
+                editor=name,
+                trials=n_trials[name, False],
+                controls=n_trials[name, True],
+                done=total - missing,
+                missing=missing,
+                seconds=missing * throughput.seconds_per_call / throughput.concurrency,
+                seconds_a_call=throughput.seconds_per_call,
+                measured=throughput.is_measured,
+                cost=_cost(editor, missing),
+                price_date=editor.price.date if editor.price else "",
+                vram_gb=editor.needs.get(VRAM),
+                images=editor.most_images,
+                dropped=dict(editor.dropped),
+                caveats=editor.caveats,
+            )
         )
-        for name, total in every.items()
-    ]
+    return forecasts
 
 
-def _ahead(config: Config, name: str, counts: tuple[int, int, int, int], calls: Sequence[Call]) -> Ahead:
-    prepared = config.editor(name)
-    trials, controls, total, missing = counts
-    pace = _pace(config, prepared, calls)
-    return Ahead(
-        editor=name,
-        trials=trials,
-        controls=controls,
-        done=total - missing,
-        missing=missing,
-        seconds=missing * pace.each / pace.at_once,
-        seconds_a_call=pace.each,
-        measured=pace.is_measured,
-        cost=_cost(prepared, missing),
-        price_date=_dated(prepared),
-        vram_gb=prepared.needs.get(VRAM),
-        images=prepared.most_images,
-        dropped=dict(prepared.dropped),
-        caveats=prepared.caveats,
+def _cost(system: PreparedSystem[Any], calls: float) -> Cost:
+    price = system.price or Price(low=system.price_usd, expected=system.price_usd, high=system.price_usd, date="")
+    is_known = not system.is_remote or system.price is not None or system.price_usd > 0
+    return Cost(
+        low=round(calls * price.low, 6),
+        expected=round(calls * price.expected, 6),
+        high=round(calls * price.high, 6),
+        known=is_known or not calls,
     )
 
 
-def _dated(prepared: Prepared[Any]) -> str:
-    return prepared.price.date if prepared.price else ""
-
-
-def _cost(prepared: Prepared[Any], calls: float) -> Cost:
-    one = prepared.price_usd
-    price = prepared.price or Price(one, one, one, date="")
-    known = prepared.lane is not Lane.REMOTE or prepared.price is not None or one > 0
-    low, expected, high = (round(calls * usd, 6) for usd in (price.low, price.expected, price.high))
-    return Cost(low, expected, high, known or not calls)
-
-
 @dataclass(frozen=True)
-class _Pace:
-    """How long a call takes, and how many are under way."""
+class _Throughput:
+    """How long a call takes, and how many are under way at a time."""
 
-    each: float
-    at_once: float
+    seconds_per_call: float
+    concurrency: float
     is_measured: bool
 
 
-def _pace(config: Config, prepared: Prepared[Any], calls: Sequence[Call]) -> _Pace:
-    """That of its own calls once there are enough of them, and a guess before."""
-    if len(calls) < ENOUGH:
-        return _Pace(prepared.seconds, _at_once(config, prepared, ()), is_measured=False)
-    each = median(call.seconds for call in calls)
-    return _Pace(each, _at_once(config, prepared, calls), is_measured=True)
-
-
-def _at_once(config: Config, prepared: Prepared[Any], calls: Sequence[Call]) -> float:
-    """How many calls are under way at a time: as it was, or as it is set."""
-    if prepared.lane is Lane.THREADS:
-        return config.audit.engine.threads
-    if calls:
-        return overlap(calls)
-    return prepared.concurrency if prepared.lane is Lane.REMOTE else 1
+def _throughput(config: Config, system: PreparedSystem[Any], calls: Sequence[Call]) -> _Throughput:
+    """As its own calls show once there are enough of them, and a guess before."""
+    is_measured = len(calls) >= ENOUGH
+    if system.mode is ExecutionMode.THREADS:
+        concurrency: float = config.audit.engine.threads
+    elif is_measured:
+        concurrency = overlap(calls)
+    else:
+        concurrency = system.concurrency if system.is_remote else 1
+    seconds = median(call.seconds for call in calls) if is_measured else system.seconds
+    return _Throughput(seconds_per_call=seconds, concurrency=concurrency, is_measured=is_measured)
 
 
 def overlap(calls: Iterable[Call]) -> float:
@@ -394,19 +370,11 @@ def overlap(calls: Iterable[Call]) -> float:
     return max(1.0, total / busy) if busy else 1.0
 
 
-def _editing(config: Config, ahead: Iterable[Ahead]) -> float:
-    return _side_by_side((config.editor(one.editor).lane, one.seconds) for one in ahead)
-
-
-def _judging(config: Config, ahead: Iterable[JudgeAhead]) -> float:
-    return _side_by_side((config.judges[one.judge].lane, one.seconds) for one in ahead)
-
-
-def _side_by_side(each: Iterable[tuple[Lane, float]]) -> float:
+def _side_by_side(each: Iterable[tuple[ExecutionMode, float]]) -> float:
     """Quick ones take turns; models and services work beside them. The slowest decides."""
     together, alone = 0.0, [0.0]
-    for lane, seconds in each:
-        if lane is Lane.THREADS:
+    for mode, seconds in each:
+        if mode is ExecutionMode.THREADS:
             together += seconds
         else:
             alone.append(seconds)
@@ -416,47 +384,42 @@ def _side_by_side(each: Iterable[tuple[Lane, float]]) -> float:
 # Experiment by experiment
 
 
-def _experiments_ahead(design: Design, todo: Sequence[Trial], done: _Done, known: Known) -> list[ExperimentAhead]:
+def _forecast_experiments(
+    design: Design, pending: Sequence[Trial], done: _Done, inputs: PlanInputs
+) -> Iterator[ExperimentAhead]:
     """An edit that several experiments need is counted in the first of them."""
-    asked = Counter(trial.experiment for trial in design.trials)
-    return [_experiment_ahead(design, name, asked[name], todo, done, known) for name in asked]
+    config = design.config
+    for name, n_trials in Counter(trial.experiment for trial in design.trials).items():
+        is_mitigation = name == MITIGATE
+        n_edits = Counter(trial.editor for trial in pending if trial.experiment == name)
+        n_verdicts = {judge: done.pending_tasks[name, judge] for judge in design.judges}
+        if name != CONTROLS:
+            for judge in _asked_judges(design):
+                n_verdicts[judge] += n_edits.total()
+        n_portraits = _count_without_features(design, inputs) if is_mitigation else 0
+        costs = [_cost(config.editor(editor), count) for editor, count in n_edits.items()]
+        for judge, count in n_verdicts.items():
+            repeats = config.audit.judging.repeats if config.judges[judge].is_remote else 0.0
+            costs.append(_cost(config.judges[judge], count * (1 + repeats) if repeats else count))
+        costs += [_cost(config.extractor, n_portraits)] if config.extractor else []
+        yield ExperimentAhead(
+            experiment=name,
+            trials=n_trials,
+            edits_missing=n_edits.total(),
+            verdicts_missing=sum(n_verdicts.values()),
+            portraits_missing=n_portraits,
+            cost=sum(costs, Cost()),
+            most=is_mitigation and config.select == "drifted" and inputs.drifted is None,
+            notes=tuple(_mitigation_notes(config)) if is_mitigation else (),
+        )
 
 
-def _experiment_ahead(
-    design: Design, name: str, trials: int, todo: Sequence[Trial], done: _Done, known: Known
-) -> ExperimentAhead:
-    config, to_make = design.config, Counter(trial.editor for trial in todo if trial.experiment == name)
-    looks = {judge: done.open[name, judge] for judge in design.judges}
-    if name != CONTROLS:
-        for judge in _asked_once(design):
-            looks[judge] += to_make.total()
-    unread = _unread(design, known) if name == MITIGATE else 0
-    costs = [_cost(config.editor(editor), count) for editor, count in to_make.items()]
-    costs += [_cost(config.judges[judge], _with_repeats(config, judge, count)) for judge, count in looks.items()]
-    costs += [_cost(config.extractor, unread)] if config.extractor else []
-    return ExperimentAhead(
-        name,
-        trials,
-        to_make.total(),
-        sum(looks.values()),
-        unread,
-        sum(costs, Cost()),
-        most=name == MITIGATE and config.select == "drifted" and known.drifted is None,
-        notes=tuple(_mitigation_notes(config)) if name == MITIGATE else (),
-    )
-
-
-def _with_repeats(config: Config, judge: str, looks: int) -> float:
-    is_remote = config.judges[judge].lane is Lane.REMOTE
-    return looks * (1 + config.audit.judging.repeats) if is_remote else looks
-
-
-def _unread(design: Design, known: Known) -> int:
-    """Portraits off which features are still to be read."""
+def _count_without_features(design: Design, inputs: PlanInputs) -> int:
+    """Portraits from which features are still to be read."""
     if design.config.extractor is None:
         return 0
-    wanted = {trial.image for trial in design.trials if trial.experiment == MITIGATE}
-    return len(wanted - set(known.features))
+    images = {trial.image for trial in design.trials if trial.experiment == MITIGATE}
+    return len(images - set(inputs.features))
 
 
 def _mitigation_notes(config: Config) -> Iterator[str]:
@@ -470,59 +433,63 @@ def _mitigation_notes(config: Config) -> Iterator[str]:
         yield f"features are read by the primary judge, {row.id}, which then judges what came of them."
 
 
-def _calibration_ahead(design: Design) -> Iterator[CalibrationAhead]:
-    if design.config.protocol.calibration is None:
+def _forecast_calibration(design: Design) -> Iterator[CalibrationAhead]:
+    config = design.config
+    if config.protocol.calibration is None:
         return
-    verdicts = _calibrated(design)
-    for judge, calls in calibrating.calls(design).items():
-        cost = _cost(design.config.judges[judge], calls)
-        yield CalibrationAhead(judge, calls, cost, verdicts.get(judge, ""))
+    calibration = None
+    if (config.run / LEDGER).is_file():
+        with Run.look(config.run) as run:
+            calibration = findings(run, design)
+    verdicts = (
+        {} if calibration is None else {name: calibration.verdict(name).value for name in calibration.judges}
+    )
+    for judge, calls in count_calibration_calls(design).items():
+        cost = _cost(config.judges[judge], calls)
+        yield CalibrationAhead(judge=judge, calls=calls, cost=cost, verdict=verdicts.get(judge, ""))
 
 
-def _calibrated(design: Design) -> dict[str, str]:
-    """Judge -> what its calibration came to, where the run has one."""
-    if not (design.config.run / LEDGER).is_file():
-        return {}
-    with Run.look(design.config.run) as seen:
-        found = calibrating.findings(seen, design)
-    return {} if found is None else {judge: found.verdict(judge).value for judge in found.judges}
-
-
-def _asked_once(design: Design) -> list[str]:
-    """Judges with equal settings share their looks: the last one is asked."""
+def _asked_judges(design: Design) -> list[str]:
+    """Judges with equal settings share their tasks: the last one is asked."""
     return list({settings: name for name, settings in design.judges.items()}.values())
 
 
 # Judge by judge
 
 
-def _judges_ahead(design: Design, todo: Iterable[Trial], done: _Done) -> list[JudgeAhead]:
-    """Looks at the edits that are there, and at those that are still to be made, as if none of them failed."""
-    to_come = sum(not trial.is_control for trial in todo)
-    asked = _asked_once(design)
-    return [_judge_ahead(design.config, name, to_come if name in asked else 0, done) for name in design.judges]
-
-
-def _judge_ahead(config: Config, name: str, to_come: int, done: _Done) -> JudgeAhead:
-    prepared, is_remote = config.judges[name], config.judges[name].lane is Lane.REMOTE
-    again = round(to_come * config.audit.judging.repeats) if is_remote else 0
-    missing, repeats = done.looks[name, False, False] + to_come, done.looks[name, True, False] + again
-    in_batches = prepared.batch_wait_s is not None
-    pace = _pace(config, prepared, () if in_batches else done.answers.get(name, ()))
-    return JudgeAhead(
-        judge=name,
-        done=done.looks[name, False, True],
-        missing=missing,
-        repeats_done=done.looks[name, True, True],
-        repeats_missing=repeats,
-        calls=missing + repeats,
-        is_remote=is_remote,
-        batch_wait_s=prepared.batch_wait_s,
-        seconds=0.0 if in_batches else (missing + repeats) * pace.each / pace.at_once,
-        seconds_a_call=pace.each,
-        measured=pace.is_measured,
-        cost=_cost(prepared, missing + repeats),
-        price_date=_dated(prepared),
-        dropped=dict(prepared.dropped),
-        caveats=prepared.caveats,
-    )
+def _forecast_judges(design: Design, pending: Iterable[Trial], done: _Done) -> list[JudgeAhead]:
+    """Verdicts on the edits that are there, and on those that are still to be made, as if none of them failed."""
+    config = design.config
+    n_edits = sum(not trial.is_control for trial in pending)
+    asked = _asked_judges(design)
+    forecasts = []
+    for name in design.judges:
+        judge, to_come = config.judges[name], n_edits if name in asked else 0
+        repeats_to_come = round(to_come * config.audit.judging.repeats) if judge.is_remote else 0
+        missing, repeats = (
+            done.tasks[name, False, False] + to_come,
+            done.tasks[name, True, False] + repeats_to_come,
+        )
+        in_batches = judge.batch_wait_s is not None
+        throughput = _throughput(config, judge, () if in_batches else done.judge_calls.get(name, ()))
+        seconds = (missing + repeats) * throughput.seconds_per_call / throughput.concurrency
+        forecasts.append(
+            JudgeAhead(
+                judge=name,
+                done=done.tasks[name, False, True],
+                missing=missing,
+                repeats_done=done.tasks[name, True, True],
+                repeats_missing=repeats,
+                calls=missing + repeats,
+                is_remote=judge.is_remote,
+                batch_wait_s=judge.batch_wait_s,
+                seconds=0.0 if in_batches else seconds,
+                seconds_a_call=throughput.seconds_per_call,
+                measured=throughput.is_measured,
+                cost=_cost(judge, missing + repeats),
+                price_date=judge.price.date if judge.price else "",
+                dropped=dict(judge.dropped),
+                caveats=judge.caveats,
+            )
+        )
+    return forecasts

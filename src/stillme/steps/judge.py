@@ -1,8 +1,8 @@
 """The judging step: every verdict that is still missing, and nothing else.
 
-A judge behind a network is asked by calls: what is asked about which pictures, by content. Looks that need the
+A judge behind a network is asked by calls: what is asked about which pictures, by content. Tasks that need the
 same call share it, so the same question about the same pixels is paid for once. A call and every verdict that is
-read off it are one unit in the ledger, written before the verdicts are used.
+read from it are one unit in the ledger, written before the verdicts are used.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from typing import Any
 
-from stillme.core.errors import StillmeError
 from stillme.core.records import (
     CALIBRATE,
     DRIFT,
@@ -35,25 +32,32 @@ from stillme.core.records import (
     Verdict,
     digest,
 )
-from stillme.engine.backends import Lane, Prepared
-from stillme.engine.local import Stop, side_by_side, work
+from stillme.engine.backends import ExecutionMode
 from stillme.engine.progress import Progress, Stage
-from stillme.engine.waiting import Ask, wait
-from stillme.judges import PICTURES, Judge, Question, RemoteJudge, call_key
+from stillme.engine.threads import Stop, run_side_by_side
+from stillme.judges import PICTURES, Question, call_key
 from stillme.judges.calibration import planted
 from stillme.judges.people import PeopleForm
 from stillme.ledger import Run
-from stillme.ledger.objects import Objects
-from stillme.ledger.run import attempts, call_row, now, question_row
+from stillme.ledger.run import attempts, call_row, question_row
+from stillme.ledger.writer import Insert
 from stillme.plan.design import Design
 from stillme.protocol import Protocol
 from stillme.steps import batch
-from stillme.steps.budget import JUDGE, Purse, not_made
+from stillme.steps.budget import JUDGE, BudgetKey, Purse
+from stillme.steps.step import Group, Step, TimedReply, group_by_backend
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One judge's look at one edit. `repeat`: above 0 for looks that are only held against the first."""
+    """One verdict to be given: one judge, one edit.
+
+    Attributes:
+        labels: The groups of the source person; only simulated judges are given them.
+        disclosed: What the judge is told of the source person.
+        repeat: 0 for scoring; above 0 for calls that are only compared with the first one.
+        is_swapped: Whether the edit is shown as the source, and the source as the edit.
+    """
 
     key: str
     judge: str
@@ -62,62 +66,66 @@ class Look:
     labels: Mapping[str, str]
     disclosed: Mapping[str, str]
     repeat: int = 0
-    swapped: bool = False  # the edit is shown as the source, and the source as the edit
+    is_swapped: bool = False
 
     @property
     def source(self) -> str:
         """The picture that is shown first, by its hash."""
-        return self.image if self.swapped else self.trial.image
+        return self.image if self.is_swapped else self.trial.image
 
     @property
     def edited(self) -> str:
-        return self.trial.image if self.swapped else self.image
+        return self.trial.image if self.is_swapped else self.image
+
+
+# Which verdicts are asked for
 
 
 def looks(run: Run, design: Design) -> Iterator[Look]:
-    """Every look that counts, at the edits that are there. Controls are measured, never judged."""
-    return _looks(run, design, list(design.judges), 0, lambda trial: True)
+    """Every task that counts, for the edits that are there. Controls are measured, never judged."""
+    return _tasks(run, design, list(design.judges), 0, lambda trial: True)
 
 
 def repeated(run: Run, design: Design) -> Iterator[Look]:
-    """The second looks: by judges behind a network, at a share of the edits drawn by hash."""
+    """The second calls: of judges behind a network, for a share of the edits drawn by hash."""
     share = design.config.audit.judging.repeats
-    judges = [name for name in design.judges if design.config.judges[name].lane is Lane.REMOTE]
+    judges = [name for name in design.judges if design.config.judges[name].is_remote]
     if not share or not judges:
         return iter(())
-    return _looks(run, design, judges, 1, lambda trial: _drawn(trial) < share)
+    return _tasks(run, design, judges, 1, lambda t: int(digest("repeat", edit=t.edit)[:12], 16) / 16.0**12 < share)
 
 
-def _drawn(trial: Trial) -> float:
-    return int(digest("repeat", edit=trial.edit)[:12], 16) / 16.0**12
-
-
-def _looks(
-    run: Run, design: Design, judges: Sequence[str], repeat: int, takes: Callable[[Trial], bool]
+def _tasks(
+    run: Run, design: Design, judges: Sequence[str], repeat: int, is_chosen: Callable[[Trial], bool]
 ) -> Iterator[Look]:
     pictures = dict(run.query("SELECT key, image FROM edit WHERE status = ?", (Status.OK.value,)))
     people: dict[str, Portrait] = {portrait.key: portrait for portrait in design.portraits}
     protocol = design.config.protocol
     disclose = design.config.disclose
-    told = {k: {name: p.labels[name] for name in disclose if name in p.labels} for k, p in people.items()}
+    disclosed = {k: {name: p.labels[name] for name in disclose if name in p.labels} for k, p in people.items()}
     forms = {DRIFT: form_hash(protocol), PEOPLE: PeopleForm(protocol).hash}
     for trial in design.distinct_edits():
-        if _is_judged(trial) and trial.edit in pictures and takes(trial):
-            labels, disclosed = people[trial.portrait].labels, told[trial.portrait]
+        # Calibration pairs have tasks of their own, see below.
+        is_judged = not trial.is_control and trial.experiment != CALIBRATE
+        if is_judged and trial.edit in pictures and is_chosen(trial):
+            image = pictures[trial.edit]
+            told = (
+                disclosed[trial.portrait] if trial.form == DRIFT else {}
+            )  # who is shown is asked of the edit alone
             for judge in judges:
-                told_now = disclosed if trial.form == DRIFT else {}  # who is shown is asked of the edit alone
-                form = forms[trial.form]
-                key = look_key(trial, pictures[trial.edit], design.judges[judge], told_now, form, repeat)
-                yield Look(key, judge, trial, pictures[trial.edit], labels, told_now, repeat)
-
-
-def _is_judged(trial: Trial) -> bool:
-    """Whether judges look at it in the course of the audit; calibration pairs have looks of their own."""
-    return not trial.is_control and trial.experiment != CALIBRATE
+                yield Look(
+                    key=look_key(trial, image, design.judges[judge], told, forms[trial.form], repeat),
+                    judge=judge,
+                    trial=trial,
+                    image=image,
+                    labels=people[trial.portrait].labels,
+                    disclosed=told,
+                    repeat=repeat,
+                )
 
 
 def calibration(run: Run, design: Design) -> Iterator[Look]:
-    """Every look at the calibration pairs that are there: as the audit asks, again, and otherwise disclosed."""
+    """Every task for the calibration pairs that are there: as audited, repeated, and otherwise disclosed."""
     pairs = [trial for trial in design.trials if trial.experiment == CALIBRATE]
     rules, form = design.config.protocol.calibration, form_hash(design.config.protocol)
     if not pairs or rules is None:
@@ -125,39 +133,47 @@ def calibration(run: Run, design: Design) -> Iterator[Look]:
     pictures = dict(run.query("SELECT key, image FROM edit WHERE status = ?", (Status.OK.value,)))
     people = {portrait.key: portrait for portrait in design.portraits}
     for trial in pairs:
-        if trial.edit in pictures:
-            image, labels = pictures[trial.edit], people[trial.portrait].labels
-            for told, repeat in views(design):
-                known = {name: labels[name] for name in told if name in labels}
-                for judge, settings in design.judges.items():
-                    key = look_key(trial, image, settings, known, form, repeat)
-                    is_swapped = rules.kind(trial.prompt).swaps is not None
-                    yield Look(key, judge, trial, image, labels, known, repeat, is_swapped)
+        if trial.edit not in pictures:
+            continue
+        image, labels = pictures[trial.edit], people[trial.portrait].labels
+        for dimensions, repeat in views(design):
+            disclosed = {name: labels[name] for name in dimensions if name in labels}
+            for judge, settings in design.judges.items():
+                yield Look(
+                    key=look_key(trial, image, settings, disclosed, form, repeat),
+                    judge=judge,
+                    trial=trial,
+                    image=image,
+                    labels=labels,
+                    disclosed=disclosed,
+                    repeat=repeat,
+                    is_swapped=rules.kind(trial.prompt).swaps is not None,
+                )
 
 
 def views(design: Design) -> list[tuple[tuple[str, ...], int]]:
-    """How often each judge looks at a calibration pair: what it is told of the person, and the look's number."""
-    wanted, own = design.config.audit.calibrating, design.config.disclose
-    every = [(own, 0)]
-    every += [(own, 1)] if wanted.repeats else []
-    return every + ([(otherwise_told(design), 0)] if wanted.disclosure else [])
+    """How often each judge sees a calibration pair: what it is told of the person, and the repeat."""
+    options, disclosed = design.config.audit.calibrating, design.config.disclose
+    all_views = [(disclosed, 0)]
+    all_views += [(disclosed, 1)] if options.repeats else []
+    return all_views + ([(otherwise_told(design), 0)] if options.disclosure else [])
 
 
 def otherwise_told(design: Design) -> tuple[str, ...]:
-    """Everything about the person where the audit does not tell all of it; else nothing."""
+    """All dimensions of the person where the audit does not disclose all of them; otherwise none."""
     dimensions = tuple(design.config.protocol.groups.dimensions)
     return () if set(design.config.disclose) == set(dimensions) else dimensions
 
 
 def form_hash(protocol: Protocol) -> str:
-    """What judges are asked: the rubric and the template, as they stand."""
+    """What judges are asked: the rubric and the template, word for word."""
     return digest("form", rubrics=protocol.files["rubrics.yaml"], template=protocol.templates["judge_structure"])
 
 
 def look_key(
     trial: Trial, image: str, settings: str, disclosed: Mapping[str, str], form: str, repeat: int = 0
 ) -> str:
-    again = {"repeat": repeat} if repeat else {}
+    """The key of a verdict. The names of these parts are hashed with them, so they do not change."""
     return digest(
         "verdict",
         edit=trial.edit,
@@ -166,76 +182,91 @@ def look_key(
         disclosed=dict(disclosed),
         form=form,
         prompt=trial.prompt,
-        **again,
+        **({"repeat": repeat} if repeat else {}),
     )
 
 
-def missing(run: Run, design: Design) -> tuple[list[Look], int]:
-    """The looks without a verdict, and how many have one. Judges with equal settings share theirs."""
-    todo, there = _sorted_out(run, design)
-    return todo, there.total()
-
-
-def _sorted_out(run: Run, design: Design) -> tuple[list[Look], Counter[str]]:
-    """The looks without a verdict; judge -> how many have one."""
-    done, every = run.keys("verdict"), wanted(run, design)
-    there = Counter(look.judge for look in every if look.key in done)
-    return [look for look in every if look.key not in done], there
-
-
 def wanted(run: Run, design: Design) -> list[Look]:
-    """The looks that count, the second ones, and those that calibrate.
+    """The tasks that count, the repeated ones, and those that calibrate.
 
     Judges with equal settings share theirs: the last one is asked.
     """
-    every = chain(looks(run, design), repeated(run, design), calibration(run, design))
-    return list({look.key: look for look in every}.values())
+    tasks = chain(looks(run, design), repeated(run, design), calibration(run, design))
+    return list({task.key: task for task in tasks}.values())
 
 
-def standing(run: Run, design: Design) -> dict[str, Counter[str]]:
+def pending_judge_tasks(run: Run, design: Design) -> list[Look]:
+    """The tasks without a verdict. Judges with equal settings share theirs."""
+    done = run.keys("verdict")
+    return [task for task in wanted(run, design) if task.key not in done]
+
+
+def count_verdict_statuses(run: Run, design: Design) -> dict[str, Counter[str]]:
     """Judge -> how its verdicts ended, of those that count."""
     ended = dict(run.query("SELECT key, status FROM verdict"))
     counts: dict[str, Counter[str]] = {judge: Counter() for judge in design.judges}
-    for look in looks(run, design):
-        if look.key in ended:
-            counts[look.judge][ended[look.key]] += 1
+    for task in looks(run, design):
+        if task.key in ended:
+            counts[task.judge][ended[task.key]] += 1
     return counts
 
 
-def judge(run: Run, design: Design, progress: Progress, stop: Stop, purse: Purse) -> None:
-    """Asks for the missing verdicts and records each one, whatever came of it. Services are asked side by side."""
-    todo, there = _sorted_out(run, design)
-    left = Counter(look.judge for look in todo)
-    totals = {name: (left[name], there[name]) for name in design.judges}
+# Asking for them
+
+
+def judge(run: Run, design: Design, progress: Progress, stop: Stop, budget: Purse) -> None:
+    """Ask for the missing verdicts and record each one, whatever came of it. Services are asked side by side."""
+    done, tasks = run.keys("verdict"), wanted(run, design)
+    pending = [task for task in tasks if task.key not in done]
+    n_pending, n_all = (Counter(task.judge for task in some) for some in (pending, tasks))
+    totals = {name: (n_pending[name], n_all[name] - n_pending[name]) for name in design.judges}
+    jobs: list[list[Group[Look]]] = []
+    for mode, judges, members in group_by_backend(
+        pending, lambda task: task.judge, design.config.judges.__getitem__
+    ):
+        if mode is not ExecutionMode.REMOTE:
+            make = {name: prepared.make for name, prepared in judges.items()}
+            jobs.append([Group(mode=mode, items=members, make=make)])
+            continue
+        ((name, prepared),) = judges.items()
+        jobs.append(
+            [
+                Group(
+                    mode=mode,
+                    items=[task for task in members if task.trial.form == form],
+                    make={name: partial(prepared.make_for, form)},
+                    concurrency=prepared.concurrency,
+                )
+                for form in (DRIFT, PEOPLE)
+                if any(task.trial.form == form for task in members)
+            ]
+        )
     with progress.stages("Verdicts", totals, "judge") as stages:
-        step = _Step(run, design, stages, stop, purse, progress.say)
-        side_by_side([partial(step.run, name, some) for name, some in _lanes(design, todo).items()], stop)
+        step = JudgeStep(run, design, stages, stop, budget, progress.say)
+        run_side_by_side([partial(step.run, *groups) for groups in jobs], stop)
 
 
-def _lanes(design: Design, todo: Sequence[Look]) -> dict[str, list[Look]]:
-    """Quick judges share their threads, under no name; every service is asked beside them on its own."""
-    lanes: dict[str, list[Look]] = {}
-    for look in todo:
-        remote = design.config.judges[look.judge].lane is Lane.REMOTE
-        lanes.setdefault(look.judge if remote else "", []).append(look)
-    return lanes
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeCall:
+    """What a judge is asked at once, and the tasks that wait for it.
 
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """What is asked of a service: a question about two pictures, and the looks that wait for it."""
+    A judge in this process is asked for one task at a time: then `question` is None and the key is the task's.
+    """
 
     key: str
-    question: Question
-    looks: tuple[Look, ...]
+    tasks: tuple[Look, ...]
+    question: Question | None = None
 
     @property
     def first(self) -> Look:
-        return self.looks[0]
+        return self.tasks[0]
 
 
-class _Step:
-    """The verdicts of a run: asked, checked, recorded."""
+class JudgeStep(Step[JudgeCall, JudgeReply]):
+    """The verdicts of a run."""
+
+    budget: Purse
+    recorders = 0  # nothing is decoded or stored for a verdict, so the loop itself records it
 
     def __init__(
         self,
@@ -243,286 +274,250 @@ class _Step:
         design: Design,
         stages: Mapping[str, Stage],
         stop: Stop,
-        purse: Purse,
-        say: Callable[[str], None],
+        budget: Purse,
+        log: Callable[[str], None],
     ) -> None:
-        self.held, self.design, self.protocol = run, design, design.config.protocol
-        self.stages, self.stop, self.purse, self.say = stages, stop, purse, say
-        self.source = lru_cache(maxsize=64)(run.image)
-        self._simulated = {name for name, one in design.config.judges.items() if one.simulated}
+        super().__init__(run, design.config.audit.engine.threads, stop, budget)
+        self.design = design
+        self.protocol = design.config.protocol
+        self.stages = stages
+        self.log = log
+        self._noted_questions: set[str] = set()  # questions that this session has noted
 
-    def run(self, judge: str, todo: Sequence[Look]) -> None:
-        if judge:
-            for form in (DRIFT, PEOPLE):
-                some = [look for look in todo if look.trial.form == form]
-                if some:
-                    _Service(self, judge, self.design.config.judges[judge], form).run(some)
-            return
-        judges = {name: self.design.config.judges[name].make() for name in {look.judge for look in todo}}
-        work(todo, partial(self._do, judges), self.design.config.audit.engine.threads, self.stop)
+    def name_of(self, call: JudgeCall) -> str:
+        return call.first.judge
 
-    def _do(self, judges: Mapping[str, Judge], look: Look) -> Future[None]:
-        if not self.purse.wait((JUDGE, look.judge), self.stop):
-            return not_made()
-        request = self._with_truth(
-            look, self.request(look, self.source(look.source), self.held.image(look.edited))
-        )
-        started, clock = now(), time.perf_counter()
-        reply = self.checked(_ask(judges[look.judge], request), look.trial)
-        seconds = round(time.perf_counter() - clock, 6)
-        self.count([look], reply)
-        attempt = Attempt(look.key, reply.status, started, seconds, reply.cost_usd, reply.detail)
-        return self.held.add_verdicts(self.verdicts([look], reply), [attempt])
+    def budget_key(self, call: JudgeCall) -> BudgetKey:
+        return JUDGE, call.first.judge
 
-    def request(self, look: Look, source: bytes = b"", edited: bytes = b"") -> JudgeRequest:
-        """What a judge is sent: nothing that was planted."""
-        trial = look.trial
+    def remaining(self, group: Group[Any]) -> Sequence[JudgeCall]:
+        """A call for each task; of a service, one for all tasks that need it, unless a batch has answered it."""
+        if group.mode is not ExecutionMode.REMOTE:
+            return [JudgeCall(key=task.key, tasks=(task,)) for task in group.items]
+        ((name, make),) = group.make.items()
+        calls = self._without_answered(self._share_calls(make(), group.items))
+        elsewhere = self._exchange_batches(name, make, {call.key: call for call in calls})
+        return [call for call in calls if call.key not in elsewhere]
+
+    def request(self, call: JudgeCall) -> JudgeRequest:
+        """What a judge is sent. Only a simulated one is given what was planted."""
+        task = call.first
+        request = self._question_request(task)
+        request = replace(request, source=self.source(task.source), edited=self.ledger.image(task.edited))
+        if not self.design.config.judges[task.judge].simulated:
+            return request
+        is_pair = task.trial.experiment == CALIBRATE  # what is true of it as it is shown
+        truth = planted(self.protocol, task.trial.prompt) if is_pair else self.ledger.truth(task.trial.edit)
+        return replace(request, planted=truth, planted_labels=task.labels)
+
+    def _question_request(self, task: Look) -> JudgeRequest:
+        """The request without pictures: judges are told what was asked for in the same words in every arm, so they
+        do not know which one they see."""
+        trial, calibrates = task.trial, self.protocol.calibration
+        if trial.experiment == CALIBRATE and calibrates is not None:
+            instruction = calibrates.asked(calibrates.kind(trial.prompt))
+        else:
+            prompt = self.protocol.prompt.get(trial.prompt)
+            instruction = prompt.text if prompt else trial.instruction
         return JudgeRequest(
-            look.key,
-            source,
-            edited,
-            self._told(trial),
-            self.asked(trial),
-            look.disclosed,
+            key=task.key,
+            source=b"",
+            edited=b"",
+            instruction=instruction,
+            axes=self.axes(trial),
+            disclosed=task.disclosed,
             prompt=trial.prompt,
-            repeat=look.repeat,
+            repeat=task.repeat,
             form=trial.form,
         )
 
-    def _told(self, trial: Trial) -> str:
-        """What a judge is told was asked for: the same in every arm, so it does not know which one it sees."""
-        if trial.experiment == CALIBRATE and self.protocol.calibration is not None:
-            return self.protocol.calibration.asked(self.protocol.calibration.kind(trial.prompt))
-        asked = self.protocol.prompt.get(trial.prompt)
-        return asked.text if asked else trial.instruction
-
-    def asked(self, trial: Trial) -> tuple[str, ...]:
+    def axes(self, trial: Trial) -> tuple[str, ...]:
         """What a form asks about: axes, or the occupations that people may be shown in, in one order."""
         if trial.form == DRIFT:
             return self.protocol.axes_of(trial.prompt)
         pair = self.protocol.pair[trial.prompt]
         return tuple(sorted((pair.target, pair.other)))
 
-    def _with_truth(self, look: Look, request: JudgeRequest) -> JudgeRequest:
-        """Only a simulated judge is given the planted truth."""
-        if look.judge not in self._simulated:
-            return request
-        return replace(request, planted=self._truth(look.trial), planted_labels=look.labels)
+    def call(self, judge: Any, request: JudgeRequest) -> Any:
+        return judge.judge(request)
 
-    def _truth(self, trial: Trial) -> Mapping[str, float]:
-        """What was planted; of a calibration pair, what is true of it as it is shown."""
-        if trial.experiment == CALIBRATE:
-            return planted(self.protocol, trial.prompt)
-        return self.held.truth(trial.edit)
+    def crash_reply(self, call: JudgeCall, detail: str) -> JudgeReply:
+        return JudgeReply(Status.CRASHED, detail=detail)
 
-    def checked(self, reply: JudgeReply, trial: Trial) -> JudgeReply:
+    def record(self, call: JudgeCall, timed: TimedReply[JudgeReply]) -> Future[None]:
+        reply = self._check(call, timed.reply)
+        self.settle(call, reply.status, reply.cost_usd)
+        self._count(call, reply.status, reply.cost_usd)
+        if call.question is not None:
+            return self._record_call(call, call.question, reply)
+        attempt = Attempt(
+            subject=call.key,
+            status=reply.status,
+            started=timed.started,
+            seconds=round(timed.seconds, 6),
+            cost_usd=reply.cost_usd,
+            detail=reply.detail,
+        )
+        return self.ledger.add_verdicts(self._verdicts(call, reply), [attempt])
+
+    def _check(self, call: JudgeCall, reply: JudgeReply) -> JudgeReply:
         """Scores count only when every axis asked has a point of its scale: nothing is guessed."""
+        trial = call.first.trial
         if reply.status is not Status.OK or trial.form != DRIFT:
             return reply
-        axes = self.asked(trial)
+        axes = self.axes(trial)
         wrong = [axis for axis in axes if reply.scores.get(axis) not in self.protocol.axes[axis].scale]
         wrong += [axis for axis in reply.scores if axis not in axes]
         if not wrong:
             return reply
         return replace(reply, status=Status.MALFORMED, scores={}, detail=f"no usable score for {', '.join(wrong)}")
 
-    def count(self, looks: Sequence[Look], reply: JudgeReply) -> None:
-        who = (JUDGE, looks[0].judge)
-        self.purse.settle(who, reply.cost_usd, reply.status is Status.OK)
-        if reply.status is Status.QUOTA:
-            self.purse.exhaust(who)
-        self.tell(looks, reply.status, reply.cost_usd)
+    def _count(self, call: JudgeCall, status: Status, cost_usd: float) -> None:
+        """Every task counts; the first one bears the cost."""
+        for number, task in enumerate(call.tasks):
+            self.stages[task.judge].count(status, 0.0 if number else cost_usd)
 
-    def tell(self, looks: Sequence[Look], status: Status, cost_usd: float) -> None:
-        for number, look in enumerate(looks):
-            self.stages[look.judge].count(status, 0.0 if number else cost_usd)
-
-    def verdicts(self, looks: Sequence[Look], reply: JudgeReply, call: str = "") -> Iterator[Verdict]:
-        """None where the call did not end for good: it is asked again on the next run."""
-        for look in looks if reply.status.is_final else ():
+    def _verdicts(self, call: JudgeCall, reply: JudgeReply) -> Iterator[Verdict]:
+        """One verdict per task, or none if the call did not end for good: it is asked again on the next run."""
+        for task in call.tasks if reply.status.is_final else ():
             yield Verdict(
-                look.key,
-                look.trial.edit,
-                look.judge,
-                self.design.judges[look.judge],
-                reply.status,
-                reply.scores,
-                reply.evidence,
-                reply.detail,
-                reply.observations,
-                call,
-                look.repeat,
-                reply.people,
+                key=task.key,
+                edit=task.trial.edit,
+                judge=task.judge,
+                settings=self.design.judges[task.judge],
+                status=reply.status,
+                scores=reply.scores,
+                evidence=reply.evidence,
+                detail=reply.detail,
+                observations=reply.observations,
+                call=call.key if call.question is not None else "",
+                repeat=task.repeat,
+                people=reply.people,
             )
 
+    # Services: calls that several tasks share
 
-class _Service:
-    """One judge behind a network: in batches where it is asked so, and live for whatever is left."""
-
-    def __init__(self, step: _Step, name: str, prepared: Prepared[RemoteJudge], form: str = DRIFT) -> None:
-        self.step, self.name, self.prepared, self.form, self.held = step, name, prepared, form, step.held
-        self.settings = step.design.judges[name]
-        self._asked: set[str] = set()  # questions that this session has noted
-        self._ended: set[str] = set()  # calls that ended for good
-        self._in_folder = isinstance(step.held.objects, Objects)
-
-    def run(self, todo: Sequence[Look]) -> None:
-        calls = self._copied(self._calls(todo))
-        under_way = self._shipped({call.key: call for call in calls})
-        left = [call for call in calls if call.key not in under_way and call.key not in self._ended]
-        wait(left, self._opened, self._keep, self.prepared.concurrency, self.step.stop, recorders=0)
-
-    def _calls(self, todo: Sequence[Look]) -> list[_Call]:
-        """In the plan's order; looks at the same pixels with the same question share one."""
-        judge = self.prepared.filling(self.form)
-        shared: dict[str, _Call] = {}
-        for look in todo:
-            question = judge.question(self.step.request(look))
-            key = call_key(question, look.source, look.edited, look.repeat)
-            others = shared[key].looks if key in shared else ()
-            shared[key] = _Call(key, question, (*others, look))
+    def _share_calls(self, judge: Any, tasks: Sequence[Look]) -> list[JudgeCall]:
+        """In the plan's order; tasks with the same pixels and the same question share a call."""
+        shared: dict[str, JudgeCall] = {}
+        for task in tasks:
+            question = judge.question(self._question_request(task))
+            key = call_key(question, task.source, task.edited, task.repeat)
+            others = shared[key].tasks if key in shared else ()
+            shared[key] = JudgeCall(key=key, tasks=(*others, task), question=question)
         return list(shared.values())
 
-    def _copied(self, calls: Sequence[_Call]) -> list[_Call]:
-        """The calls that are still to be made; verdicts of those that were made before are read off them."""
-        answered = dict(self.held.query("SELECT call, min(key) FROM verdict WHERE call <> '' GROUP BY call"))
-        for committed in [self._copy(call, answered[call.key]) for call in calls if call.key in answered]:
-            committed.result()
-        return [call for call in calls if call.key not in answered]
+    def _without_answered(self, calls: Sequence[JudgeCall]) -> list[JudgeCall]:
+        """The calls that are still to be made; verdicts of those that were made before are copied from theirs."""
+        rows = self.ledger.query("SELECT call, min(key) FROM verdict WHERE call <> '' GROUP BY call")
+        verdict_by_call = dict(rows)
+        copies = []
+        for call in calls:
+            if call.key in verdict_by_call:
+                reply = _reply_of_verdict(self.ledger, verdict_by_call[call.key])
+                self._count(call, reply.status, 0.0)
+                copies.append(self.ledger.add_verdicts(self._verdicts(call, reply), []))
+        for copied in copies:
+            copied.result()
+        return [call for call in calls if call.key not in verdict_by_call]
 
-    def _copy(self, call: _Call, verdict: str) -> Future[None]:
-        reply = _recalled(self.held, verdict)
-        self.step.tell(call.looks, reply.status, 0.0)
-        return self.held.add_verdicts(self.step.verdicts(call.looks, reply, call.key), [])
+    def _record_call(self, call: JudgeCall, question: Question, reply: JudgeReply) -> Future[None]:
+        """Other calls continue meanwhile, so it may be committed with theirs."""
+        return self.ledger.add_verdicts(
+            self._verdicts(call, reply), attempts(call.key, reply), self._call_rows(call, question), patient=True
+        )
 
-    # In batches
+    def _call_rows(self, call: JudgeCall, question: Question) -> Iterator[Insert]:
+        """What was asked: the question once a session, the call each time."""
+        if question.hash not in self._noted_questions:
+            self._noted_questions.add(question.hash)
+            yield question_row(question.hash, question.content)
+        first = call.first
+        yield call_row(call.key, question.hash, first.source, first.edited, first.repeat)
 
-    def _shipped(self, calls: Mapping[str, _Call]) -> set[str]:
-        """Calls whose batch is still under way. Batches of an earlier session are fetched in live mode too."""
-        wait_s = self.prepared.batch_wait_s
-        if wait_s is None and not batch.is_open(self.held, self.name, self.settings):
+    # Services: batches
+
+    def _exchange_batches(self, name: str, make: Callable[[], Any], calls: Mapping[str, JudgeCall]) -> set[str]:
+        """Send and collect batches; return the calls that they answered, and those that are still under way.
+
+        Batches of an earlier session are fetched in live mode too.
+        """
+        wait_s = self.design.config.judges[name].batch_wait_s
+        settings = self.design.judges[name]
+        if wait_s is None and not batch.is_open(self.ledger, name, settings):
             return set()
-        return asyncio.run(self._ship(calls, wait_s))
+        answered: set[str] = set()
 
-    async def _ship(self, calls: Mapping[str, _Call], wait_s: float | None) -> set[str]:
-        judge = self.prepared.filling(self.form)
-        try:
-            if judge.batches is None:
-                return set()
-            wanted = {key: _Wanted(self, call) for key, call in calls.items()}
-            room = (lambda: 0) if wait_s is None else partial(self.step.purse.room, (JUDGE, self.name))
-            return await batch.ship(
-                self.held,
-                self.name,
-                self.settings,
-                judge.batches,
-                wanted,
-                partial(self._keep_shipped, calls),
-                room,
-                batch.LONGEST_WAIT if wait_s is None else wait_s,
-                self.step.stop,
-                self.step.say,
-                self.held.path / "batches",
-            )
-        finally:
-            await judge.close()
+        async def exchange() -> set[str]:
+            judge = make()
+            try:
+                if judge.batches is None:
+                    return set()
+                return await batch.ship(
+                    run=self.ledger,
+                    judge=name,
+                    settings=settings,
+                    batches=judge.batches,
+                    wanted={key: _BatchedCall(self, call) for key, call in calls.items()},
+                    keep=lambda key, ended: self._record_batched(calls[key], ended, answered),
+                    room=(lambda: 0) if wait_s is None else partial(self.budget.room, (JUDGE, name)),
+                    wait_s=batch.MAX_WAIT_S if wait_s is None else wait_s,
+                    stop=self.stop,
+                    log=self.log,
+                    folder=self.ledger.path / "batches",
+                )
+            finally:
+                await judge.close()
 
-    def _keep_shipped(self, calls: Mapping[str, _Call], key: str, exchange: Exchange) -> Future[None]:
-        """What came of a call in a batch: final, or only an attempt; then it is asked live.
+        return asyncio.run(exchange()) | answered
+
+    def _record_batched(self, call: JudgeCall, exchange: Exchange, answered: set[str]) -> Future[None]:
+        """What came of a call in a batch: its verdicts, or only an attempt; then it is asked live.
 
         So is one that was rejected: live it is known whether the call is wrong, or a parameter, or the key.
         """
-        call, ended = calls[key], exchange.status
-        again = ended in (Status.MALFORMED, Status.TRUNCATED, Status.REJECTED) or not ended.is_final
-        reply = self.step.checked(JudgeReply.of((exchange,)), call.first.trial)
-        self.step.purse.spend(reply.cost_usd)
-        if again or reply.status is not exchange.status:
-            return self.held.add_verdicts([], attempts(call.key, reply), self._noted(call))
-        self._ended.add(key)
-        self.step.tell(call.looks, reply.status, reply.cost_usd)
-        return self._recorded(call, reply)
-
-    # Live
-
-    @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[Ask[_Call, JudgeReply | None]]:
-        judge = self.prepared.filling(self.form)
-        try:
-            yield partial(self._ask, judge)
-        finally:
-            await judge.close()
-
-    async def _ask(self, judge: RemoteJudge, call: _Call) -> JudgeReply | None:
-        if not await self.step.purse.wait_on_loop((JUDGE, self.name), self.step.stop):
-            return None
-        try:
-            reply = await judge.judge(self.step.request(call.first, *await self._pictures(call)))
-            return self.step.checked(reply, call.first.trial)
-        except StillmeError:
-            raise
-        except Exception as error:
-            return JudgeReply(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
-
-    async def _pictures(self, call: _Call) -> tuple[bytes, bytes]:
-        """Read here where they lie on this disk; waited for elsewhere, so that other calls go on."""
-        if self._in_folder:
-            return self.pictures(call)
-        return await asyncio.to_thread(self.pictures, call)
-
-    def pictures(self, call: _Call) -> tuple[bytes, bytes]:
-        return self.step.source(call.first.source), self.held.image(call.first.edited)
-
-    def _keep(self, call: _Call, reply: JudgeReply | None) -> Future[None]:
-        if reply is None:
-            return not_made()
-        self.step.count(call.looks, reply)
-        return self._recorded(call, reply)
-
-    def _recorded(self, call: _Call, reply: JudgeReply) -> Future[None]:
-        """Other calls go on meanwhile, so it may be committed with theirs."""
-        verdicts = self.step.verdicts(call.looks, reply, call.key)
-        return self.held.add_verdicts(verdicts, attempts(call.key, reply), self._noted(call), patient=True)
-
-    def _noted(self, call: _Call) -> Iterator[Any]:
-        """Rows that say what was asked: the question once a session, the call each time."""
-        if call.question.hash not in self._asked:
-            self._asked.add(call.question.hash)
-            yield question_row(call.question.hash, call.question.content)
-        first = call.first
-        yield call_row(call.key, call.question.hash, first.source, first.edited, first.repeat)
-
-    def axes(self, call: _Call) -> tuple[str, ...]:
-        return self.step.asked(call.first.trial)
+        assert call.question is not None  # only services have batches
+        reply = self._check(call, JudgeReply.of((exchange,)))
+        self.budget.spend(reply.cost_usd)
+        ended = exchange.status
+        is_unusable = ended in (Status.MALFORMED, Status.TRUNCATED, Status.REJECTED) or not ended.is_final
+        if is_unusable or reply.status is not ended:
+            rows = self._call_rows(call, call.question)
+            return self.ledger.add_verdicts([], attempts(call.key, reply), rows)
+        answered.add(call.key)
+        self._count(call, reply.status, reply.cost_usd)
+        return self._record_call(call, call.question, reply)
 
 
-class _Wanted:
-    """A call as a batch wants it."""
+class _BatchedCall:
+    """A call as a batch takes it."""
 
-    def __init__(self, service: _Service, call: _Call) -> None:
-        self._service, self._call, self.key = service, call, call.key
+    def __init__(self, step: JudgeStep, call: JudgeCall) -> None:
+        self._step = step
+        self._call = call
+        self.key = call.key
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return self._service.axes(self._call)
+        return self._step.axes(self._call.first.trial)
 
     def body(self) -> bytes:
-        question = self._call.question
-        shown = dict(zip(PICTURES, self._service.pictures(self._call), strict=True))
+        question, task = self._call.question, self._call.first
+        assert question is not None
+        pictures = self._step.source(task.source), self._step.ledger.image(task.edited)
+        shown = dict(zip(PICTURES, pictures, strict=True))
         return question.body(*(base64.b64encode(shown[name]) for name in question.pictures))
 
 
-def _recalled(run: Run, verdict: str) -> JudgeReply:
-    """How the call ended that a verdict was read off."""
-    columns = "status, evidence, detail, observations"
-    ((status, evidence, detail, seen),) = run.query(f"SELECT {columns} FROM verdict WHERE key = ?", (verdict,))  # noqa: S608 (names are ours, values are parameters)
-    observations = json.loads(seen) if seen else {}
-    scores, people = run.scores(verdict), run.people(verdict)
-    return JudgeReply(Status(status), scores, evidence, detail, observations=observations, people=people)
-
-
-def _ask(judge: Judge, request: JudgeRequest) -> JudgeReply:
-    """A bug in a backend costs one attempt, not the run."""
-    try:
-        return judge.judge(request)
-    except Exception as error:
-        return JudgeReply(Status.CRASHED, detail=f"{type(error).__name__}: {error}")
+def _reply_of_verdict(run: Run, verdict: str) -> JudgeReply:
+    """How the call ended that a verdict was read from."""
+    sql = "SELECT status, evidence, detail, observations FROM verdict WHERE key = ?"
+    ((status, evidence, detail, observations),) = run.query(sql, (verdict,))
+    return JudgeReply(
+        status=Status(status),
+        scores=run.scores(verdict),
+        evidence=evidence,
+        detail=detail,
+        observations=json.loads(observations) if observations else {},
+        people=run.people(verdict),
+    )

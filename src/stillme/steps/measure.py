@@ -5,29 +5,27 @@ A measurement belongs to the pixels of two pictures, so edits that came out the 
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from stillme.core.errors import StillmeError
 from stillme.core.records import Attempt, Measurement, MeasureRequest, Reading, Status, Trial, digest
-from stillme.engine.local import Stop, work
+from stillme.engine.backends import ExecutionMode
 from stillme.engine.processes import Apart
 from stillme.engine.progress import Progress, Stage
+from stillme.engine.ray import Actors
+from stillme.engine.threads import Stop
 from stillme.ledger import Run
-from stillme.ledger.run import now
-from stillme.measures import Measures, set_up
-from stillme.plan import trials
-from stillme.plan.design import Design
+from stillme.measures import set_up
+from stillme.plan.design import Design, trials_to_measure
+from stillme.steps.step import Group, Step, TimedReply
 
-WORTH_A_PROCESS = 20  # pairs; loading the models takes as long as some ten
-BENCH = "bench"
+MIN_PAIRS_FOR_PROCESSES = 20  # loading the models takes as long as measuring some ten pairs
+INSTRUMENTS = "instruments"  # all measures together: they share what they see of a pair
 
 
 @dataclass(frozen=True)
@@ -44,134 +42,132 @@ def measured(design: Design) -> list[Trial]:
     if not design.measures:
         return []
     share = design.config.audit.measuring.share
-    return trials.measured(design.trials, design.portraits, design.config.protocol, share)
+    return trials_to_measure(design.trials, design.portraits, design.config.protocol, share)
 
 
 def sittings(run: Run, design: Design) -> dict[str, Sitting]:
     """Trial -> what is measured of its edit, for the edits that are there."""
     pictures = dict(run.query("SELECT key, image FROM edit WHERE status = ?", (Status.OK.value,)))
-    return {
-        trial.key: _sitting(trial.image, pictures[trial.edit], design)
-        for trial in measured(design)
-        if trial.edit in pictures
-    }
+    tasks: dict[str, Sitting] = {}
+    for trial in measured(design):
+        if trial.edit in pictures:
+            source, image = trial.image, pictures[trial.edit]
+            keys = {name: measurement_key(source, image, settings) for name, settings in design.measures.items()}
+            tasks[trial.key] = Sitting(source=source, image=image, measures=keys)
+    return tasks
 
 
-def pairs(run: Run, design: Design) -> list[Sitting]:
+def distinct_pairs(run: Run, design: Design) -> list[Sitting]:
     """Each pair of pictures once, however many trials came out as it."""
-    return list({(one.source, one.image): one for one in sittings(run, design).values()}.values())
+    return list({(task.source, task.image): task for task in sittings(run, design).values()}.values())
 
 
-def _sitting(source: str, image: str, design: Design) -> Sitting:
-    keys = {name: key_of(source, image, settings) for name, settings in design.measures.items()}
-    return Sitting(source, image, keys)
-
-
-def key_of(source: str, image: str, settings: str) -> str:
+def measurement_key(source: str, image: str, settings: str) -> str:
     return digest("measurement", source=source, image=image, settings=settings)
 
 
-def missing(run: Run, design: Design) -> tuple[list[Sitting], int]:
+def pending_measurements(run: Run, design: Design) -> tuple[list[Sitting], int]:
     """The pairs with something left to measure, source by source, and how many measurements are there."""
     done = run.keys("measurement")
-    wanted = pairs(run, design)
-    left = (_left(one, done) for one in wanted)
-    todo = sorted((one for one in left if one.measures), key=attrgetter("source"))
-    return todo, count(wanted) - count(todo)
+    all_tasks = distinct_pairs(run, design)
+    pending = []
+    for task in all_tasks:
+        keys = {name: key for name, key in task.measures.items() if key not in done}
+        if keys:
+            pending.append(Sitting(source=task.source, image=task.image, measures=keys))
+    pending.sort(key=attrgetter("source"))
+    return pending, count_measurements(all_tasks) - count_measurements(pending)
 
 
-def _left(sitting: Sitting, done: set[str]) -> Sitting:
-    keys = {name: key for name, key in sitting.measures.items() if key not in done}
-    return Sitting(sitting.source, sitting.image, keys)
-
-
-def count(sittings: list[Sitting]) -> int:
+def count_measurements(tasks: Sequence[Sitting]) -> int:
     """How many measurements these are."""
-    return sum(len(one.measures) for one in sittings)
+    return sum(len(task.measures) for task in tasks)
 
 
-def standing(run: Run, design: Design) -> dict[str, Counter[str]]:
+def count_measurement_statuses(run: Run, design: Design) -> dict[str, Counter[str]]:
     """Measure -> how its measurements ended, of those that the design asks for."""
     ended = dict(run.query("SELECT key, status FROM measurement"))
     counts: dict[str, Counter[str]] = {name: Counter() for name in design.measures}
-    for sitting in pairs(run, design):
-        for name, key in sitting.measures.items():
+    for task in distinct_pairs(run, design):
+        for name, key in task.measures.items():
             if key in ended:
                 counts[name][ended[key]] += 1
     return counts
 
 
 def measure(run: Run, design: Design, progress: Progress, stop: Stop) -> None:
-    """Takes the missing measurements and records each one, whatever came of it."""
+    """Take the missing measurements and record each one, whatever came of it."""
     if not design.measures:
         return
-    todo, already = missing(run, design)
-    threads = design.config.audit.engine.threads if len(todo) >= WORTH_A_PROCESS else 1
-    with progress.stage("Measures", count(todo), already) as stage, _instruments(design, threads) as instruments:
-        step = _Step(run, design, instruments, stage)
-        work(todo, step.do, threads, stop, together=attrgetter("source"))
+    pending, n_done = pending_measurements(run, design)
+    make = partial(set_up, {name: one.factory for name, one in design.config.measures.items() if one.factory})
+    with progress.stage("Measures", count_measurements(pending), n_done) as stage:
+        MeasureStep(run, design, stage, stop).run(
+            Group(
+                mode=ExecutionMode.THREADS,
+                items=pending,
+                make={INSTRUMENTS: make},
+                factories={INSTRUMENTS: make},
+            )
+        )
 
 
-@contextmanager
-def _instruments(design: Design, threads: int) -> Iterator[Measures]:
-    """The instruments: here for one thread, else in a process a thread: a model serves one caller."""
-    recipes = {name: one.recipe for name, one in design.config.measures.items() if one.recipe}
-    if threads == 1:
-        yield _Late(recipes)
-        return
-    apart = Apart({BENCH: partial(set_up, recipes)})
-    try:
-        yield apart.instruments(BENCH)
-    finally:
-        apart.close()
+class MeasureStep(Step[Sitting, Sequence[Reading]]):
+    """The measurements of a run: an item is one pair with everything that is measured of it."""
 
+    min_items_for_processes = MIN_PAIRS_FOR_PROCESSES
+    shares_backends = False  # a model serves one caller
 
-class _Late:
-    """Instruments that are made when they are first used: a resume with nothing to do loads no model."""
+    def __init__(self, run: Run, design: Design, stage: Stage, stop: Stop) -> None:
+        super().__init__(run, design.config.audit.engine.threads, stop)
+        self.settings = design.measures
+        self.stage = stage
 
-    def __init__(self, recipes: Mapping[str, Any]) -> None:
-        self._recipes = recipes
-        self._bench: Measures | None = None
+    def name_of(self, task: Sitting) -> str:
+        return INSTRUMENTS
 
-    def measure(self, request: MeasureRequest) -> Sequence[Reading]:
-        if self._bench is None:
-            self._bench = set_up(self._recipes)
-        return self._bench.measure(request)
+    def request(self, task: Sitting) -> MeasureRequest:
+        source, image = self.source(task.source), self.ledger.image(task.image)
+        return MeasureRequest(task.source, source, image, tuple(task.measures))
 
-
-class _Step:
-    """One pair: measured and recorded."""
-
-    def __init__(self, run: Run, design: Design, instruments: Measures, stage: Stage) -> None:
-        self.run, self.design, self.instruments, self.stage = run, design, instruments, stage
-        self._source = lru_cache(maxsize=16)(run.image)
-
-    def do(self, sitting: Sitting) -> Future[None]:
-        names = tuple(sitting.measures)
-        source, image = self._source(sitting.source), self.run.image(sitting.image)
-        started, clock = now(), time.perf_counter()
-        readings = _ask(self.instruments, MeasureRequest(sitting.source, source, image, names))
-        seconds = round(time.perf_counter() - clock, 6)
-        for reading in readings:
-            self.stage.count(reading.status, 0.0)
-        taken = list(zip(names, readings, strict=True))
-        done = [self._measurement(sitting, name, one) for name, one in taken if one.status.is_final]
-        failed = [(sitting.measures[name], one) for name, one in taken if not one.status.is_final]
-        for key, one in failed:
-            self.run.add_attempt(Attempt(key, one.status, started, seconds, detail=one.detail))
-        return self.run.add_measurements(done)
-
-    def _measurement(self, sitting: Sitting, name: str, reading: Reading) -> Measurement:
-        key, settings = sitting.measures[name], self.design.measures[name]
-        about = (key, sitting.source, sitting.image, name, settings)
-        return Measurement(*about, reading.status, reading.figures, reading.detail)
-
-
-def _ask(instruments: Measures, request: MeasureRequest) -> Sequence[Reading]:
-    """A bug in an instrument costs one pair, not the run."""
-    try:
+    def call(self, instruments: Any, request: MeasureRequest) -> Any:
         return instruments.measure(request)
-    except StillmeError:
-        raise  # a damaged model would fail every pair: the run ends with that sentence
-    except Exception as error:
-        return [Reading(Status.CRASHED, detail=f"{type(error).__name__}: {error}")] * len(request.measures)
+
+    def crash_reply(self, task: Sitting, detail: str) -> Sequence[Reading]:
+        return [Reading(Status.CRASHED, detail=detail)] * len(task.measures)
+
+    def record(self, task: Sitting, timed: TimedReply[Sequence[Reading]]) -> Future[None]:
+        """What did not end for good is an attempt without a measurement: it is measured again on the next run."""
+        measurements = []
+        for (name, key), reading in zip(task.measures.items(), timed.reply, strict=True):
+            self.stage.count(reading.status, 0.0)
+            if reading.status.is_final:
+                measurements.append(
+                    Measurement(
+                        key=key,
+                        source=task.source,
+                        image=task.image,
+                        measure=name,
+                        settings=self.settings[name],
+                        status=reading.status,
+                        figures=reading.figures,
+                        detail=reading.detail,
+                    )
+                )
+            else:
+                attempt = Attempt(
+                    subject=key,
+                    status=reading.status,
+                    started=timed.started,
+                    seconds=round(timed.seconds, 6),
+                    detail=reading.detail,
+                )
+                self.ledger.add_attempt(attempt)
+        return self.ledger.add_measurements(measurements)
+
+    def proxy(self, pool: Apart | Actors, name: str) -> Any:
+        assert isinstance(pool, Apart)  # measures do not work on clusters
+        return pool.instruments(name)
+
+    def together(self, task: Sitting) -> object:
+        return task.source

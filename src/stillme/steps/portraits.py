@@ -10,24 +10,24 @@ from stillme.core.images import BadImageError
 from stillme.core.records import Portrait, canonical
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.plan import design as designs
 from stillme.plan.config import Config
+from stillme.plan.design import source_settings
 
 
-def gather(held: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
+def gather(run: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
     """The portraits of all sources, stored in the run; those of an unchanged source are already there."""
-    kept = held.last_audit() if held.query("SELECT 1 FROM audit LIMIT 1") else None
-    if kept is not None and kept["sources"] == json.loads(canonical(designs.sources(config))):
-        there = held.portraits(kept["portraits"])
-        if held.has_images(portrait.image for portrait in there):
-            return there
+    last = run.last_audit() if run.query("SELECT 1 FROM audit LIMIT 1") else None
+    if last is not None and last["sources"] == json.loads(canonical(source_settings(config))):
+        stored = run.portraits(last["portraits"])
+        if run.has_images(portrait.image for portrait in stored):
+            return stored
         progress.say("Portraits: some files are gone or cut short; they are read from their source again")
     if len(config.sources) > 1:
         listed(config)
     portraits: list[Portrait] = []
     for prepared in config.sources.values():
         for portrait, image in prepared.make().portraits():
-            _store(held, portrait, image)
+            _store(run, portrait, image)
             portraits.append(portrait)
     progress.say(f"Portraits: {len(portraits):,}")
     return portraits
@@ -36,7 +36,7 @@ def gather(held: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
 def listed(config: Config) -> list[Portrait]:
     """The portraits of all sources without their images. One that two sources give is refused."""
     first: dict[str, str] = {}
-    found: list[Portrait] = []
+    portraits: list[Portrait] = []
     for name, prepared in config.sources.items():
         for portrait, _ in prepared.make().portraits():
             if (other := first.setdefault(portrait.key, name)) != name:
@@ -45,13 +45,13 @@ def listed(config: Config) -> list[Portrait]:
                     f" '{name}'.",
                     "Let them keep different `groups`, or take one of them out of the audit.",
                 )
-            found.append(portrait)
-    return found
+            portraits.append(portrait)
+    return portraits
 
 
-def _store(held: Run, portrait: Portrait, image: bytes) -> None:
+def _store(run: Run, portrait: Portrait, image: bytes) -> None:
     try:
-        held.add_portrait(portrait, image).result()
+        run.add_portrait(portrait, image).result()
     except BadImageError as error:
         raise InputError(
             f"The portrait {portrait.source_id} of the source {portrait.source} {error}.",

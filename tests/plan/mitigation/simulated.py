@@ -14,7 +14,7 @@ import polars as pl
 
 from stillme.core.records import JudgeRequest, Portrait, Status
 from stillme.editors import planted as editing
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.judges import planted as judging
 from stillme.judges.ensemble import combine
 from stillme.plan.mitigation.sampling import Cell, stratified
@@ -38,7 +38,7 @@ def people() -> tuple[Portrait, ...]:
 
 
 def truth(protocol: Protocol, name: str = "keeps", **changes: object) -> editing.Truth:
-    known = editing.read_truth(name, Place(Path(), protocol)).model_dump()
+    known = editing.read_truth(name, BackendContext(Path(), protocol)).model_dump()
     return editing.Truth.model_validate({**known, **changes})
 
 

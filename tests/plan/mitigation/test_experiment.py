@@ -26,9 +26,8 @@ from stillme.editors import planted as planting
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan import config
-from stillme.plan import design as designs
 from stillme.plan.config import Config
-from stillme.plan.design import Design
+from stillme.plan.design import Design, load_design
 from stillme.plan.mitigation.sampling import Cell
 from stillme.protocol import Protocol, builtin
 from stillme.protocol.schema import Prompt
@@ -79,7 +78,7 @@ class Experiment:
 
     def __init__(self, settled: Config) -> None:
         with Run.look(settled.run) as run:
-            self.design: Design = designs.recall(run)
+            self.design: Design = load_design(run)
             self.tidy: Tidy = tidy(run, self.design)
             protocol = settled.protocol
             scores = self.tidy.of(MITIGATE).scores[protocol.presets[settled.audit.preset].rounding]

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from stillme.core.errors import FaultsError
 from stillme.editors import planted
 from stillme.editors.planted import Planted, Settings
-from stillme.engine.backends import Place
+from stillme.engine.backends import BackendContext
 from stillme.protocol import Protocol
 from stillme.sources import heads
 from tests.plan.mitigation.simulated import leads, truth
@@ -71,4 +71,4 @@ def test_a_treatment_of_nothing_and_words_that_nobody_knows_are_faults(protocol:
     text = (planted.TRUTHS / "keeps.yaml").read_text(encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(text.replace("{white: 2.5}", "{martian: 2.5}"), encoding="utf-8")
     with pytest.raises(FaultsError, match="is not a known race"):
-        planted.read_truth("odd.yaml", Place(tmp_path, protocol))
+        planted.read_truth("odd.yaml", BackendContext(tmp_path, protocol))

@@ -16,7 +16,7 @@ from stillme.core.records import Adjudication
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan import config
-from stillme.plan import design as designing
+from stillme.plan.design import load_design
 from stillme.report import browse
 from tests import prepared
 from tests.conftest import dump_audit
@@ -82,5 +82,5 @@ def _heads(folder: Path) -> Path:
 
 def write(run: Path, folder: Path, faces: str = "show", **more: Any) -> Path:
     with Run.look(run) as seen:
-        browse.write(seen, designing.recall(seen), folder, faces, **more)
+        browse.write(seen, load_design(seen), folder, faces, **more)
     return folder

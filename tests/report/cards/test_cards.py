@@ -15,8 +15,7 @@ import yaml
 
 from stillme.analysis.frames import tidy
 from stillme.ledger import Run
-from stillme.plan import design as designs
-from stillme.plan.design import Design
+from stillme.plan.design import Design, load_design
 from stillme.protocol import Protocol
 from stillme.report import cards, publish
 from stillme.report.cards import audit
@@ -31,7 +30,7 @@ from stillme.stats.outcomes import mark
 @pytest.fixture(scope="module")
 def looked(finished: Path) -> Iterator[tuple[Run, Design]]:
     with Run.look(finished / "run") as run:
-        yield run, designs.recall(run)
+        yield run, load_design(run)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from stillme.cli.main import main
 from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
-from stillme.plan import design as designs
+from stillme.plan.design import load_design
 from stillme.report import folder
 
 PARTS = {"tables", "figures", "browse", "pictures", "cards"}
@@ -125,7 +125,7 @@ def test_a_failure_leaves_the_old_report_whole(run: Path, report: Path, monkeypa
 
     monkeypatch.setitem(folder.MAKERS, "cards", fail)
     with Run.look(run) as seen, pytest.raises(RuntimeError):
-        folder.write(seen, designs.recall(seen), run / "report.html", only=["tables", "cards"])
+        folder.write(seen, load_design(seen), run / "report.html", only=["tables", "cards"])
     assert {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()} == before
     assert not [path for path in run.iterdir() if path.name.startswith(".report")]
 

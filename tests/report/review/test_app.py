@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from stillme.core.records import MITIGATE, STEREOTYPE
 from stillme.ledger import Run
-from stillme.plan import design as designing
+from stillme.plan.design import load_design
 from stillme.report import publish
 from stillme.report.build import build
 from stillme.report.review.app import make_app
@@ -179,7 +179,7 @@ PARTS = re.compile(r"([\d,]+)/([\d,]+)")
 @pytest.fixture(scope="module")
 def report(small: Path) -> str:
     with Run.look(small) as seen:
-        return build(*publish.findings_and_context(seen, designing.recall(seen)))
+        return build(*publish.findings_and_context(seen, load_design(seen)))
 
 
 def printed(text: str, small: str) -> tuple[str, int]:
@@ -238,7 +238,7 @@ def test_decisions_are_counted_in_the_report_and_stand_in_the_export(
     trial, axis = a_flag(desk)
     desk.decide("anna", Decision(op=uuid4(), trial=trial, axis=axis, cannot_tell=True, why="too dark"))
     with Run.look(run) as seen:
-        design = designing.recall(seen)
+        design = load_design(seen)
         findings, *_ = publish.findings_and_context(seen, design)
         publish.export(seen, design, tmp_path / "out", "csv")
     assert findings is not None and findings.by_editor["adjudicated"].sum() >= 1

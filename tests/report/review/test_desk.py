@@ -16,7 +16,7 @@ from stillme.analysis.frames import ROUNDINGS, tidy
 from stillme.core.errors import InputError, SurroundingsError
 from stillme.core.records import Portrait
 from stillme.ledger import Run
-from stillme.plan import design as designing
+from stillme.plan.design import make_design, record_design
 from stillme.report.review import desk as desks
 from stillme.report.review.desk import Decision, Desk, RefusedError, UnknownError, check_reviewer
 from tests.report.review import wall
@@ -143,9 +143,9 @@ def test_what_an_audit_adds_meanwhile_shows_up(run: Path, desk: Desk, monkeypatc
     monkeypatch.setattr(desks, "REST", 0.0)
     before = desk.state()
     design = before.design
-    more = designing.make(design.config, [*design.portraits, newcomer(run, design.portraits[0])])
+    more = make_design(design.config, [*design.portraits, newcomer(run, design.portraits[0])])
     with Run.hold(run, before.protocol) as writing:
-        designing.note(writing, more)
+        record_design(writing, more)
         wall.edit(writing, more, random.Random(5))
     desk._took = 0.0
     desk.state()

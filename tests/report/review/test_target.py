@@ -18,8 +18,7 @@ from stillme.analysis.frames import tidy
 from stillme.core.records import DIAGNOSE, STEREOTYPE, TARGET_GENDER, Attempt, Depicted, Status, Verdict
 from stillme.ledger import Run
 from stillme.plan import config
-from stillme.plan import design as designing
-from stillme.plan.design import Design
+from stillme.plan.design import Design, make_design, record_design
 from stillme.protocol import builtin
 from stillme.report.review.desk import Decision, Desk, RefusedError
 from stillme.report.review.query import Query
@@ -41,13 +40,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [{"id": "even", "kind": "planted", "settings": {"truth": "even"}}]
     dump_audit(folder / "audit.yaml", experiments=asked, editors=rows)
     loaded, people = config.load(folder / "audit.yaml"), wall.people(1)
-    design = designing.make(loaded, [portrait for portrait, _ in people])
+    design = make_design(loaded, [portrait for portrait, _ in people])
     with Run.hold(folder / "run", loaded.protocol) as held, pytest.MonkeyPatch.context() as patch:
         patch.setattr(wall, "REFUSED", 0.0)
         patch.setattr(wall, "FAILED", 0.0)
         for portrait, picture in people:
             held.add_portrait(portrait, picture)
-        designing.note(held, design)
+        record_design(held, design)
         wall.edit(held, design, random.Random(0))
         look_at(held, design)
     return folder / "run"

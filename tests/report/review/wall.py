@@ -15,8 +15,7 @@ from stillme.core import images
 from stillme.core.records import Attempt, Edit, Portrait, Status, Verdict
 from stillme.ledger import Run
 from stillme.plan import config
-from stillme.plan import design as designing
-from stillme.plan.design import Design
+from stillme.plan.design import Design, make_design, record_design
 from stillme.protocol import builtin
 from stillme.steps import judge
 from tests import prepared
@@ -44,11 +43,11 @@ def build(
     dump_audit(path, name="wall", experiments={"diagnose": {"prompts": asked}}, editors=rows)
     loaded = config.load(path)
     portraits = people(races)
-    design = designing.make(loaded, [portrait for portrait, _ in portraits])
+    design = make_design(loaded, [portrait for portrait, _ in portraits])
     with Run.hold(run, loaded.protocol) as held:
         for portrait, picture in portraits:
             held.add_portrait(portrait, picture)
-        designing.note(held, design)
+        record_design(held, design)
         edit(held, design, random.Random(seed))
         score(held, design, random.Random(seed + 1))
     return run

@@ -19,7 +19,7 @@ from stillme.core.colour import srgb_to_lab
 from stillme.core.errors import InputError
 from stillme.core.records import Portrait
 from stillme.ledger import Run
-from stillme.plan import design as designs
+from stillme.plan.design import load_design
 from stillme.protocol import Protocol
 from stillme.sources import heads
 from stillme.study import bundle as bundles
@@ -135,7 +135,7 @@ def test_nothing_in_a_bundle_says_what_raters_must_not_know(
     files = sorted(path for path in (folder / preset).rglob("*") if path.is_file())
     content = b"\n".join(str(path.relative_to(folder)).encode() + path.read_bytes() for path in files)
     with Run.look(run) as seen:
-        design = designs.recall(seen)
+        design = load_design(seen)
         secret = {word for t in design.trials for word in (t.key, t.edit, t.portrait, t.image, t.settings)}
         secret |= {word for p in design.portraits for word in (p.source_id, p.image)}
         secret |= {sha256 for (sha256,) in seen.query("SELECT sha256 FROM object")}

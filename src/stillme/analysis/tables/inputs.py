@@ -17,8 +17,7 @@ from stillme.core.errors import InputError
 from stillme.core.yaml import unknown
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
-from stillme.plan import design as designs
-from stillme.plan.design import Design
+from stillme.plan.design import Design, load_design
 from stillme.protocol import BUILTIN, Protocol, load
 from stillme.stats.stereotype import Stereotypes, stereotype_findings
 from stillme.study import ratings as rated
@@ -94,7 +93,7 @@ def _of_run(asked: Asked) -> Inputs:
             f"{asked.path} is a run, which has its own protocol and preset.", "Leave the option away."
         )
     with Run.look(asked.path) as run:
-        design = designs.recall(run)
+        design = load_design(run)
         return of_run(run, design, tidy(run, design))
 
 

@@ -19,14 +19,12 @@ from stillme.assurance.compare.sides import Side
 from stillme.assurance.compare.terms import Terms, apart, of_config
 from stillme.core.errors import InputError
 from stillme.core.records import DIAGNOSE, Portrait
-from stillme.engine.backends import Lane
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.plan import config as configs
-from stillme.plan import design as designs
 from stillme.plan.config import Config
-from stillme.plan.design import Design
+from stillme.plan.design import Design, make_design, settings_hashes
 from stillme.stats.versions import in_turn
 from stillme.steps import edit as editing
 from stillme.steps import judge as judging
@@ -56,7 +54,7 @@ class Party:
 
     @property
     def editors(self) -> Mapping[str, str]:
-        return designs.hashes("editor", self.config.editors)
+        return settings_hashes("editor", self.config.editors)
 
     @cached_property
     def portraits(self) -> list[Portrait]:
@@ -64,7 +62,7 @@ class Party:
 
     @cached_property
     def design(self) -> Design:
-        return designs.make(self.config, self.portraits)
+        return make_design(self.config, self.portraits)
 
 
 def drive(asked: Asked, budget: int, advance: Advance, progress: Progress) -> Compared:
@@ -164,8 +162,8 @@ def calls(design: Design) -> int:
     edits, looks = len(design.distinct_edits()), 0
     if (config.run / LEDGER).is_file():
         with Run.look(config.run) as seen:
-            edits, looks = len(editing.missing(seen, design)), len(judging.missing(seen, design)[0])
-    remote = sum(config.judges[name].lane is Lane.REMOTE for name in design.judges)
+            edits, looks = len(editing.pending_edits(seen, design)), len(judging.pending_judge_tasks(seen, design))
+    remote = sum(config.judges[name].is_remote for name in design.judges)
     again = ceil(edits * remote * config.audit.judging.repeats)
     return edits * (1 + len(design.judges)) + looks + again
 

@@ -15,7 +15,7 @@ from stillme.core.errors import InputError
 from stillme.core.records import DIAGNOSE, MITIGATE, Status
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
-from stillme.plan import design as designs
+from stillme.plan.design import load_design
 from stillme.protocol import Protocol
 
 
@@ -58,7 +58,7 @@ def read(name: str, path: Path, protocol: Path | None = None, preset: str | None
 
 def of_run(name: str, path: Path) -> Side:
     with Run.look(path) as run:
-        design = designs.recall(run)
+        design = load_design(run)
         found, config = tidy(run, design), design.config
         scores = found.scores[config.protocol.presets[config.audit.preset].rounding]
         pending = found.asked_for.filter(pl.col("status") == Status.PENDING.value)

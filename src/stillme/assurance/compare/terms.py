@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from stillme.analysis.tables.inputs import Inputs
 from stillme.core.records import Role
-from stillme.plan import design as designs
 from stillme.plan.config import Config
+from stillme.plan.design import settings_hashes
 from stillme.protocol import Protocol
 
 
@@ -34,7 +34,7 @@ class Terms:
 def of_config(config: Config) -> Terms:
     every = config.ranked_judges()
     rows = [row for row in every if row.role is not Role.INSTRUMENT]
-    hashed = designs.hashes("judge", config.judges)
+    hashed = settings_hashes("judge", config.judges)
     made = (*config.editors.values(), *config.judges.values())
     return Terms(
         config.protocol,

@@ -27,8 +27,7 @@ from stillme.core.parquet import DamagedError
 from stillme.core.text import plainly
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
-from stillme.plan import design as designs
-from stillme.plan.design import Design
+from stillme.plan.design import Design, load_design
 from stillme.report import folder as reporting
 from stillme.report import publish
 
@@ -109,7 +108,7 @@ def _from_ledger(path: Path, files: Files, found: Manifest, faults: list[str], a
     try:
         with Run.look(aside) as run:
             run.objects = Blank()  # type: ignore[assignment]
-            design = designs.recall(run)
+            design = load_design(run)
             strayed = list(ledger.strayed(run, design))
             faults += [*strayed, *_other_run(run, design, found), *_other_pictures(run, found)]
             keys = 0 if strayed else ledger.counted(run)

@@ -20,7 +20,7 @@ from stillme.ledger.run import settings_hash
 from stillme.plan.design import Design
 from stillme.protocol import from_files
 from stillme.steps import judge as judging
-from stillme.steps.measure import key_of
+from stillme.steps.measure import measurement_key
 
 NAMED = 5  # faults of a kind that are told one by one
 _SAFE = ("PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON")
@@ -117,7 +117,7 @@ _KEYS: tuple[tuple[str, str, Callable[[Row], str]], ...] = (
     (
         "measurement",
         "SELECT key, source, image, settings FROM measurement",
-        lambda row: key_of(str(row[1]), str(row[2]), str(row[3])),
+        lambda row: measurement_key(str(row[1]), str(row[2]), str(row[3])),
     ),
 )
 

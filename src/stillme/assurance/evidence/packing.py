@@ -26,8 +26,7 @@ from stillme.core.export import write_frame
 from stillme.ledger import Run
 from stillme.ledger.backup import copy
 from stillme.ledger.run import LEDGER
-from stillme.plan import design as designs
-from stillme.plan.design import Design
+from stillme.plan.design import Design, load_design
 from stillme.report import folder as reporting
 from stillme.report import publish
 from stillme.report.browse.faces import SHOW
@@ -83,7 +82,7 @@ def _fill(run: Run, folder: Path, faces: str, images: bool, say: Say) -> Manifes
     copy(run.path / LEDGER, folder / LEDGER)
     with Run.look(folder) as copied:
         copied.objects = run.objects
-        design = designs.recall(copied)
+        design = load_design(copied)
         _keep_analysis(run.path, folder)
         parts = (*PARTS, "browse") if images else PARTS
         reporting.write(copied, design, folder / REPORT, faces, only=parts, say=say)

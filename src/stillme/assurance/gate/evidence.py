@@ -24,7 +24,7 @@ from stillme.core.errors import InputError
 from stillme.core.records import Status
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
-from stillme.plan import design as designs
+from stillme.plan.design import load_design
 from stillme.protocol import BUILTIN, Protocol, load
 from stillme.stats.contrast import primary
 from stillme.stats.disparity import disparities
@@ -112,14 +112,14 @@ def _of_run(path: Path, protocol: Path | None, seed: int) -> Evidence:
     audit = Audit(gather(Asked(path, protocol)), seed)
     experiments = audit.scores["experiment"].unique().to_list()
     with Run.look(path) as run:
-        part = designs.recall(run).only(experiments)
-        left = Left(len(editing.missing(run, part)), len(judging.missing(run, part)[0]))
+        part = load_design(run).only(experiments)
+        left = Left(len(editing.pending_edits(run, part)), len(judging.pending_judge_tasks(run, part)))
     return Evidence(str(path), audit.protocol, computed(audit), partial(_calibrated, path), left)
 
 
 def _calibrated(path: Path) -> Mapping[str, Calibrated]:
     with Run.look(path) as run:
-        design = designs.recall(run)
+        design = load_design(run)
         found = calibrate.findings(run, design)
         if found is None:
             return dict.fromkeys(design.judges, Calibrated(None))

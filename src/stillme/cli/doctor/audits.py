@@ -14,7 +14,7 @@ from stillme.cli.doctor.journeys import Lack, export
 from stillme.core.errors import SurroundingsError
 from stillme.core.gpus import Gpu
 from stillme.engine import backends
-from stillme.engine.backends import Prepared
+from stillme.engine.backends import PreparedEditor
 from stillme.plan import config
 from stillme.plan.config import Config, Need
 
@@ -135,7 +135,7 @@ def _hub(loaded: Config) -> Iterator[tuple[str, str, Path | None]]:
             yield name, weights["repository"], _cached(weights["repository"], weights.get("revision", ""))
 
 
-def _identity(made: Prepared[Any]) -> Mapping[str, str]:
+def _identity(made: PreparedEditor[Any]) -> Mapping[str, str]:
     weights = made.effective.get("weights")
     return weights if isinstance(weights, Mapping) else {}
 

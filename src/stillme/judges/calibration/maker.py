@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stillme.core.yaml import Frozen
-from stillme.engine.backends import Place, Prepared
+from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.judges.calibration import MAKER
 from stillme.protocol.schema import Kind
 
@@ -22,11 +22,11 @@ class Settings(Frozen):
     kinds: tuple[Kind, ...]
 
 
-def prepare(settings: Settings, place: Place) -> Prepared[Maker]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Maker]:
     made = [kind.model_dump(mode="json", exclude=_WORDS, exclude_none=True) for kind in settings.kinds]
-    return Prepared(
-        {"backend": MAKER, "version": VERSION, "kinds": made},
-        settings.model_dump(mode="json"),
+    return PreparedEditor(
+        effective={"backend": MAKER, "version": VERSION, "kinds": made},
+        inputs=settings.model_dump(mode="json"),
         make=lambda: _made(settings),
         description="Makes pairs of which it is known what changed.",
         seconds=0.05,

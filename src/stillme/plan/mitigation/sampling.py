@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ import numpy as np
 from stillme.core.records import Portrait, digest
 from stillme.protocol.schema import Groups, Prompt
 
-WALKS = 8  # of which the most even one is taken
+WALKS = 8  # of which the most even one is taken; each costs as much time as the first
 _Kind = tuple[str, ...]  # a person's group in each dimension
 
 
@@ -49,8 +49,11 @@ def stratified(
     traits = {one.key: _traits(one, groups) for one in portraits} | {p.id: (p.id, p.category) for p in prompts}
     walks = []
     for turn in range(WALKS if size < len(portraits) * length else 1):
-        drawn = _walked(_in_turn(portraits, seed, turn, groups), slots, _circle(prompts, editors, seed, turn))
-        walks.append((_unevenness(drawn, traits), turn, set(drawn)))
+        circle = _circle(prompts, editors, seed, turn)
+        # Everybody in turn takes as many steps along the circle as they have cases.
+        keys = chain.from_iterable([key] * slots[key] for key in _in_turn(portraits, seed, turn, groups))
+        cells = [Cell(key, *circle[step % len(circle)]) for step, key in enumerate(keys)]
+        walks.append((_unevenness(cells, traits), turn, set(cells)))
     chosen = min(walks)[2]
     grid = (Cell(p.key, prompt.id, editor) for p in portraits for prompt in prompts for editor in editors)
     return [cell for cell in grid if cell in chosen]
@@ -59,12 +62,6 @@ def stratified(
 def _chance(seed: int, *of: str | int) -> str:
     """A place in a random order that hangs on nothing but the seed and names."""
     return digest("drawn", seed=seed, of=list(of))
-
-
-def _walked(keys: Iterable[str], slots: Mapping[str, int], circle: Sequence[tuple[str, str]]) -> list[Cell]:
-    """Everybody in turn takes as many steps as they have cases."""
-    takers = chain.from_iterable([key] * slots[key] for key in keys)
-    return [Cell(key, *circle[place % len(circle)]) for place, key in enumerate(takers)]
 
 
 def _unevenness(cells: Iterable[Cell], traits: Mapping[str, tuple[str, ...]]) -> int:
@@ -134,20 +131,19 @@ def _in_turn(portraits: Sequence[Portrait], seed: int, turn: int, groups: Groups
 def _slots(portraits: Sequence[Portrait], size: int, most: int, seed: int, groups: Groups) -> Mapping[str, int]:
     """Portrait -> its number of cases, at most `most`; `size` in all."""
     people: dict[_Kind, list[str]] = {}
-    for portrait in sorted(portraits, key=lambda one: _chance(seed, "slot", one.key)):
+    for portrait in sorted(portraits, key=lambda portrait: _chance(seed, "slot", portrait.key)):
         people.setdefault(_traits(portrait, groups), []).append(portrait.key)
     kinds = sorted(people, key=lambda kind: _chance(seed, "kind", *kind))
-    given = _given(kinds, np.array([len(people[kind]) for kind in kinds], np.int64), size, most)
-    return dict(chain.from_iterable(_dealt(people[kind], int(n)) for kind, n in zip(kinds, given, strict=True)))
+    cases = _cases_by_kind(kinds, np.array([len(people[kind]) for kind in kinds], np.int64), size, most)
+    slots: dict[str, int] = {}
+    for kind, n_cases in zip(kinds, cases, strict=True):
+        # Evenly; the first in the (random) order get what is left over.
+        each, remainder = divmod(int(n_cases), len(people[kind]))
+        slots |= {key: each + (place < remainder) for place, key in enumerate(people[kind])}
+    return slots
 
 
-def _dealt(keys: Sequence[str], cases: int) -> Iterator[tuple[str, int]]:
-    """Cases dealt out evenly; the first in the (random) order get what is left over."""
-    each, over = divmod(cases, len(keys))
-    return ((key, each + (place < over)) for place, key in enumerate(keys))
-
-
-def _given(kinds: Sequence[_Kind], people: np.ndarray, size: int, most: int) -> np.ndarray:
+def _cases_by_kind(kinds: Sequence[_Kind], people: np.ndarray, size: int, most: int) -> np.ndarray:
     """How many cases each kind of person gets, e.g. each race × gender × age.
 
     Everybody starts alike; what is left over goes one by one to where it is lacking most; then cases move from one
@@ -157,15 +153,15 @@ def _given(kinds: Sequence[_Kind], people: np.ndarray, size: int, most: int) -> 
         return people
     member = _membership(kinds)
     each = size // int(people.sum())
-    given = people * each
-    for _ in range(size - int(given.sum())):
-        free = given < people * (each + 1)
-        lacking = np.where(free, member @ (given @ member), np.iinfo(np.int64).max)
-        given[int(lacking.argmin())] += 1
-    while (move := _best_move(given, people, member, most)) is not None:
-        given[move[0]] -= 1
-        given[move[1]] += 1
-    return given
+    cases = people * each
+    for _ in range(size - int(cases.sum())):
+        free = cases < people * (each + 1)
+        lacking = np.where(free, member @ (cases @ member), np.iinfo(np.int64).max)
+        cases[int(lacking.argmin())] += 1
+    while (move := _best_move(cases, people, member, most)) is not None:
+        cases[move[0]] -= 1
+        cases[move[1]] += 1
+    return cases
 
 
 def _membership(kinds: Sequence[_Kind]) -> np.ndarray:
@@ -178,25 +174,25 @@ def _membership(kinds: Sequence[_Kind]) -> np.ndarray:
     return member
 
 
-def _best_move(given: np.ndarray, people: np.ndarray, member: np.ndarray, most: int) -> tuple[int, int] | None:
+def _best_move(cases: np.ndarray, people: np.ndarray, member: np.ndarray, most: int) -> tuple[int, int] | None:
     """The move of one case that lowers the sum of squares of the groups' counts, and then of the persons', most.
 
     Moves that make persons less even are taken only where no other is left. In a full factorial design it never
     comes to that: while two groups are two cases apart, some person of the larger one has a case more than a
     person of the smaller one who is alike in everything else.
     """
-    counts = given @ member
+    counts = cases @ member
     alone = member @ counts
     shared = member @ member.T
     groups = 2 * (alone[None, :] - alone[:, None]) + 2 * (member.sum(axis=1)[:, None] - shared)
-    highest, lowest = -(-given // people), given // people
+    highest, lowest = -(-cases // people), cases // people
     persons = 2 * (lowest[None, :] - highest[:, None]) + 2
     heavy = 4 * (most + 2)  # more than persons can weigh: groups come first
     gain = groups * heavy + persons
-    possible = (given > 0)[:, None] & (given < people * most)[None, :] & (gain < 0)
+    possible = (cases > 0)[:, None] & (cases < people * most)[None, :] & (gain < 0)
     np.fill_diagonal(possible, False)
     if not possible.any():
         return None
     ranked = np.where(possible, gain + (persons > 0) * (-gain.min() + 1), np.iinfo(np.int64).max)
-    giver, taker = divmod(int(ranked.argmin()), len(given))
+    giver, taker = divmod(int(ranked.argmin()), len(cases))
     return giver, taker

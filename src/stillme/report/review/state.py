@@ -17,8 +17,7 @@ from stillme.analysis.frames import Tidy, adjudicated, ensembles, kept, tidy
 from stillme.core.records import CALIBRATE, STEREOTYPE, TARGET_GENDER, Adjudication, Status, Trial
 from stillme.judges.ensemble import Standing
 from stillme.ledger import Run
-from stillme.plan import design as designing
-from stillme.plan.design import Design
+from stillme.plan.design import Design, load_design
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis
 from stillme.report.review import target
@@ -117,7 +116,7 @@ class State:
 
 def load(run: Run, design: Design | None = None, found: Tidy | None = None) -> State:
     """The run as it stands now. `design`, `found`: the run's own and its tidy frames, where they are at hand."""
-    design = design or designing.recall(run)
+    design = design or load_design(run)
     found = found or tidy(run, design)
     trials = _numbered(found.edits.filter(pl.col("experiment") != CALIBRATE))
     asked = _asked(found)

@@ -12,9 +12,9 @@ from typing import Any
 from stillme.core.errors import StillmeError
 from stillme.core.records import Reading, Status, digest
 from stillme.engine.backends import require_packages
-from stillme.engine.local import Stop, work
 from stillme.engine.processes import Apart
 from stillme.engine.progress import Progress
+from stillme.engine.threads import Stop, run_in_threads
 from stillme.sources.selection.store import Store
 
 WORTH_A_PROCESS = 20  # portraits; loading the models takes as long as some ten
@@ -70,7 +70,7 @@ def screen(store: Store, progress: Progress, threads: int) -> None:
             stage.count(reading.status)
             return store.add_reading(image, named, reading) if reading.status.is_final else _nothing()
 
-        work(todo, do, threads, stop)
+        run_in_threads(todo, do, threads, stop)
     if stop:
         raise KeyboardInterrupt
 

@@ -19,7 +19,7 @@ from stillme.core.errors import FaultsError, InputError, disk
 from stillme.core.text import table
 from stillme.core.yaml import Document, read_text, unknown
 from stillme.ledger import Run
-from stillme.plan import design as designs
+from stillme.plan.design import Design, load_design
 from stillme.protocol import Protocol, builtin
 from stillme.protocol.schema import StudyPreset, StudyPresets, StudyTexts
 from stillme.study import bundle as bundles
@@ -87,7 +87,7 @@ def build(run: Path, folder: Path, wanted: Wanted, say: Callable[[str], None] = 
     """Builds a bundle into a new folder and its key beside it, or says why not and leaves nothing behind."""
     _refuse(folder, wanted)
     with Run.look(run) as seen:
-        design = designs.recall(seen)
+        design = load_design(seen)
         plan = _planned(seen, design, wanted)
         with disk(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ class _Plan:
         return opaque(self.secret, "item", case.key)
 
 
-def _planned(run: Run, design: designs.Design, wanted: Wanted) -> _Plan:
+def _planned(run: Run, design: Design, wanted: Wanted) -> _Plan:
     protocol = design.config.protocol
     presets = protocol.study_presets or builtin().study_presets
     assert presets is not None  # the built-in protocol has them

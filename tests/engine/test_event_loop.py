@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from stillme.engine.local import INTERRUPTED, Stop
-from stillme.engine.waiting import wait
+from stillme.engine.event_loop import ask_all
+from stillme.engine.threads import INTERRUPTED, Stop
 
 Ask = Callable[[int], Awaitable[int]]
 
@@ -61,14 +61,14 @@ class Ledger:
 
 def test_everything_is_asked_and_recorded_before_it_ends() -> None:
     service, ledger = Service(), Ledger()
-    wait(range(200), service.opened, ledger.record, 16, Stop())
+    ask_all(range(200), service.opened, ledger.record, 16, Stop())
     assert ledger.rows == {number: number * 2 for number in range(200)}
     assert service.most == 16 and service.closed
 
 
 def test_nothing_to_do() -> None:
     service = Service()
-    wait([], service.opened, Ledger().record, 4, Stop())
+    ask_all([], service.opened, Ledger().record, 4, Stop())
     assert service.asked == [] and service.closed
 
 
@@ -80,7 +80,7 @@ def test_what_fails_ends_the_work_and_the_rest_under_way_is_recorded() -> None:
 
     service, ledger, stop = Service(ask), Ledger(), Stop()
     with pytest.raises(RuntimeError, match="a bug"):
-        wait(range(1000), service.opened, ledger.record, 4, stop)
+        ask_all(range(1000), service.opened, ledger.record, 4, stop)
     assert stop and len(service.asked) < 1000
     assert set(ledger.rows) == set(service.asked) - {5}
 
@@ -88,7 +88,7 @@ def test_what_fails_ends_the_work_and_the_rest_under_way_is_recorded() -> None:
 def test_a_commit_that_fails_ends_the_work() -> None:
     service, ledger = Service(), Ledger(failing=5)
     with pytest.raises(OSError, match="disk full"):
-        wait(range(1000), service.opened, ledger.record, 4, Stop())
+        ask_all(range(1000), service.opened, ledger.record, 4, Stop())
     assert len(service.asked) < 1000
     assert set(ledger.rows) == set(service.asked) - {5}
 
@@ -99,7 +99,7 @@ def test_a_recorder_that_fails_ends_the_work() -> None:
 
     service = Service()
     with pytest.raises(ValueError, match="no picture"):
-        wait(range(1000), service.opened, record, 4, Stop())
+        ask_all(range(1000), service.opened, record, 4, Stop())
     assert len(service.asked) < 1000
 
 
@@ -111,7 +111,7 @@ def test_after_ctrl_c_what_is_under_way_is_recorded_and_nothing_new_is_taken() -
         return number
 
     service, ledger, stop = Service(ask), Ledger(), Stop()
-    wait(range(1000), service.opened, ledger.record, 4, stop)
+    ask_all(range(1000), service.opened, ledger.record, 4, stop)
     assert stop.reason == INTERRUPTED
     assert 20 in ledger.rows and len(service.asked) < 100
     assert set(ledger.rows) == set(service.asked), "what was asked may be paid for"
@@ -127,4 +127,4 @@ def test_a_second_ctrl_c_leaves_at_once() -> None:
         return number
 
     with pytest.raises(KeyboardInterrupt):
-        wait(range(1000), Service(ask).opened, Ledger().record, 1, Stop())
+        ask_all(range(1000), Service(ask).opened, Ledger().record, 1, Stop())

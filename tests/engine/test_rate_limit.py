@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme.engine.pacing import Bucket, Gate, Pace, duration
+from stillme.engine.rate_limit import Bucket, Gate, Pace, duration
 
 
 def test_an_overloaded_service_is_asked_half_as_much() -> None:

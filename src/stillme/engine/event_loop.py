@@ -10,12 +10,12 @@ import asyncio
 import itertools
 import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Generic, TypeVar
 
-from stillme.engine.local import IN_FLIGHT, INTERRUPTED, Stop
+from stillme.engine.threads import FAILED, IN_FLIGHT, INTERRUPTED, Stop
 
 Item = TypeVar("Item")
 Reply = TypeVar("Reply")
@@ -24,7 +24,7 @@ Record = Callable[[Item, Reply], "Future[None]"]
 RECORDERS = 4  # threads that check, store and record
 
 
-def wait(
+def ask_all(
     items: Iterable[Item],
     opened: Callable[[], AbstractAsyncContextManager[Ask[Item, Reply]]],
     record: Record[Item, Reply],
@@ -32,35 +32,38 @@ def wait(
     stop: Stop,
     recorders: int = RECORDERS,
 ) -> None:
-    """Asks for every item, `concurrency` at a time, until all are recorded or `stop` is set; raises what failed.
+    """Ask for every item, `concurrency` at a time, until all are recorded or `stop` is set; raise what failed.
 
     `opened` gives the function to ask with, on the loop that it will be used on. `record` may block; with no
     recorders it may not, and is called on the loop itself.
     """
     try:
-        asyncio.run(_Crew(iter(items), record, stop, recorders).run(opened, concurrency))
+        asyncio.run(_Callers(iter(items), record, stop, recorders).run(opened, concurrency))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
 
-class _Crew(Generic[Item, Reply]):
-    """What the callers of one piece of work share."""
+class _Callers(Generic[Item, Reply]):
+    """The callers of one piece of work, and what they share."""
 
     def __init__(self, items: Iterator[Item], record: Record[Item, Reply], stop: Stop, recorders: int) -> None:
         self._items = items
         self._record = record
         self._stop = stop
-        self._pool = ThreadPoolExecutor(recorders, thread_name_prefix="recorder") if recorders else None
+        self._recorders = ThreadPoolExecutor(recorders, thread_name_prefix="recorder") if recorders else None
         self._failure: BaseException | None = None
-        self._told: list[BaseException | None] = []  # how recording ended, until the loop hears of it
-        self._telling = threading.Lock()
+        self._outcomes: list[BaseException | None] = []  # how recording ended, until the loop hears of it
+        self._outcomes_lock = threading.Lock()
 
     async def run(
         self, opened: Callable[[], AbstractAsyncContextManager[Ask[Item, Reply]]], concurrency: int
     ) -> None:
-        self._loop, places = asyncio.get_running_loop(), self._most_unwritten(concurrency)
+        self._loop = asyncio.get_running_loop()
+        # How many results may wait for their commit. Recorders have work to do before; without them it is a
+        # quarter of the calls, so that a slow disk slows the asking down and a crash costs little besides those.
+        places = IN_FLIGHT if self._recorders else max(1, min(IN_FLIGHT, concurrency // 4))
         self._places = asyncio.Semaphore(places)
-        self._listen()
+        self._listen_for_ctrl_c()
         try:
             async with opened() as ask:
                 async with asyncio.TaskGroup() as group:
@@ -69,73 +72,59 @@ class _Crew(Generic[Item, Reply]):
                 for _ in range(places):  # every place free: every result is recorded
                     await self._places.acquire()
         finally:
-            if self._pool:
-                self._pool.shutdown()
+            if self._recorders:
+                self._recorders.shutdown()
         if self._failure is not None:
             raise self._failure
 
-    def _most_unwritten(self, concurrency: int) -> int:
-        """How many results may wait for their commit. Recorders have work to do before; without them it is a
-        quarter of the calls, so that a slow disk slows the asking down and a crash costs little besides those."""
-        return IN_FLIGHT if self._pool else max(1, min(IN_FLIGHT, concurrency // 4))
-
-    def _listen(self) -> None:
+    def _listen_for_ctrl_c(self) -> None:
         """After Ctrl-C what is under way ends and is recorded: it may be paid for. A second one leaves at once."""
-        whole, earlier = asyncio.current_task(), itertools.count()
+        task, earlier = asyncio.current_task(), itertools.count()
 
         def interrupt() -> None:
             self._stop.set(INTERRUPTED)
-            if next(earlier) and whole is not None:
-                whole.cancel()
+            if next(earlier) and task is not None:
+                task.cancel()
 
         if threading.current_thread() is threading.main_thread():
             with suppress(NotImplementedError):  # Windows: there the first one leaves at once
                 self._loop.add_signal_handler(signal.SIGINT, interrupt)
 
     async def _call(self, ask: Ask[Item, Reply]) -> None:
-        async for item in self._taken():
+        """One caller: item by item, until there are none or the work is stopped."""
+        while not self._stop and (item := next(self._items, None)) is not None:
             try:
                 reply = await ask(item)
             except Exception as error:
                 self._fail(error)
                 return
             await self._places.acquire()
-            if self._pool:
-                self._pool.submit(self._keep, item, reply)
+            if self._recorders:
+                self._recorders.submit(self._keep, item, reply)
             else:
                 self._keep(item, reply)
-
-    async def _taken(self) -> AsyncIterator[Item]:
-        while not self._stop:
-            item = next(self._items, None)
-            if item is None:
-                return
-            yield item
 
     def _keep(self, item: Item, reply: Reply) -> None:
         """In a recorder's thread, or on the loop."""
         try:
-            self._record(item, reply).add_done_callback(self._kept)
+            self._record(item, reply).add_done_callback(lambda committed: self._report(committed.exception()))
         except Exception as error:
-            self._tell(error)
+            self._report(error)
 
-    def _kept(self, committed: Future[None]) -> None:
-        self._tell(committed.exception())
-
-    def _tell(self, failure: BaseException | None) -> None:
-        """One word to the loop for all that were committed together: each costs it a turn."""
-        with self._telling:
-            self._told.append(failure)
-            if len(self._told) > 1:
+    def _report(self, failure: BaseException | None) -> None:
+        """Tell the loop once about all that were committed together: each message costs it a turn."""
+        with self._outcomes_lock:
+            self._outcomes.append(failure)
+            if len(self._outcomes) > 1:
                 return
         with suppress(RuntimeError):  # a second Ctrl-C has ended the loop; what is committed stays so
-            self._loop.call_soon_threadsafe(self._free)
+            self._loop.call_soon_threadsafe(self._free_places)
 
-    def _free(self) -> None:
-        """Recorded, and on disk, before its place is free again."""
-        with self._telling:
-            told, self._told = self._told, []
-        for failure in told:
+    def _free_places(self) -> None:
+        """A result is recorded, and on disk, before its place is free again."""
+        with self._outcomes_lock:
+            outcomes, self._outcomes = self._outcomes, []
+        for failure in outcomes:
             if failure is not None:
                 self._fail(failure)
             self._places.release()
@@ -143,4 +132,4 @@ class _Crew(Generic[Item, Reply]):
     def _fail(self, error: BaseException) -> None:
         """What is under way ends and is recorded; nothing new is taken."""
         self._failure = self._failure or error
-        self._stop.set("something failed")
+        self._stop.set(FAILED)

@@ -1,4 +1,4 @@
-"""Work on this machine, in threads. A call is taken only while its result can still be recorded.
+"""Work on this machine, in threads. An item is taken only while its result can still be recorded.
 
 Each result is handed to the ledger and acknowledged after its commit; at most IN_FLIGHT results wait for theirs,
 which is what a crash can cost.
@@ -16,8 +16,9 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-IN_FLIGHT = 64
+IN_FLIGHT = 64  # results of a thread that wait for their commit: enough for the ledger to commit many at once
 INTERRUPTED = "it was interrupted"
+FAILED = "something failed"
 
 
 class Stop:
@@ -35,26 +36,52 @@ class Stop:
         return self._event.is_set()
 
 
-def work(
+def run_in_threads(
     items: Iterable[Item],
     do: Callable[[Item], Future[None]],
     threads: int,
     stop: Stop,
     together: Callable[[Item], object] | None = None,
 ) -> None:
-    """Calls `do` for each item on several threads until all are done or `stop` is set; raises what failed.
+    """Call `do` for each item on several threads until all are done or `stop` is set; raise what failed.
 
     `together`: neighbours with the same value stay on one thread, where its caches are warm.
     """
-    crew = _Crew(_chunks(items, together), do, stop)
-    workers = [_Worker(crew.run, f"worker-{n}") for n in range(threads)]
-    _run(workers, stop)
-    if crew.failure is not None:
-        raise crew.failure
+    chunks = ([item] for item in items) if together is None else (list(run) for _, run in groupby(items, together))
+    taking = threading.Lock()  # a generator may not be asked by two threads at once
+    failures: list[BaseException] = []
+
+    def items_of_one_thread() -> Iterator[Item]:
+        while True:
+            with taking:
+                chunk = next(chunks, None)
+            if chunk is None:
+                return
+            for item in chunk:
+                if stop:
+                    return
+                yield item
+
+    def work() -> None:
+        unacknowledged: deque[Future[None]] = deque()
+        try:
+            for item in items_of_one_thread():
+                unacknowledged.append(do(item))
+                if len(unacknowledged) >= IN_FLIGHT:
+                    unacknowledged.popleft().result()
+            while unacknowledged:
+                unacknowledged.popleft().result()
+        except BaseException as error:
+            failures.append(error)
+            stop.set(FAILED)
+
+    _run([_Worker(work, f"worker-{n}") for n in range(threads)], stop)
+    if failures:
+        raise failures[0]
 
 
-def side_by_side(jobs: Sequence[Callable[[], None]], stop: Stop) -> None:
-    """Runs several pieces of work at once, each in a thread; raises what failed when all have ended."""
+def run_side_by_side(jobs: Sequence[Callable[[], None]], stop: Stop) -> None:
+    """Run several pieces of work at once, each in a thread; raise what failed when all have ended."""
     failures: list[BaseException] = []
 
     def run(job: Callable[[], None]) -> None:
@@ -62,13 +89,12 @@ def side_by_side(jobs: Sequence[Callable[[], None]], stop: Stop) -> None:
             job()
         except BaseException as error:
             failures.append(error)
-            stop.set("something failed")
+            stop.set(FAILED)
 
     if len(jobs) == 1:
         jobs[0]()
         return
-    threads = [_Worker(partial(run, job), f"lane-{n}") for n, job in enumerate(jobs)]
-    _run(threads, stop)
+    _run([_Worker(partial(run, job), f"job-{n}") for n, job in enumerate(jobs)], stop)
     if failures:
         raise failures[0]
 
@@ -102,45 +128,3 @@ def _join(workers: Sequence[_Worker]) -> None:
     for worker in workers:
         while not worker.ended.wait(timeout=0.2):
             pass  # a wait without end would not let Ctrl-C through on every platform
-
-
-class _Crew:
-    """What the threads of one piece of work share."""
-
-    def __init__(self, chunks: Iterable[list[Item]], do: Callable[[Item], Future[None]], stop: Stop) -> None:
-        self._chunks = iter(chunks)
-        self._do: Callable[..., Future[None]] = do
-        self._stop = stop
-        self._taking = threading.Lock()
-        self.failure: BaseException | None = None
-
-    def run(self) -> None:
-        unacknowledged: deque[Future[None]] = deque()
-        try:
-            for item in self._taken():
-                unacknowledged.append(self._do(item))
-                if len(unacknowledged) >= IN_FLIGHT:
-                    unacknowledged.popleft().result()
-            while unacknowledged:
-                unacknowledged.popleft().result()
-        except BaseException as error:
-            self.failure = self.failure or error
-            self._stop.set("something failed")
-
-    def _taken(self) -> Iterator[object]:
-        """Items for one thread, chunk by chunk, until there are none or the work is stopped."""
-        while True:
-            with self._taking:
-                chunk = next(self._chunks, None)
-            if chunk is None:
-                return
-            for item in chunk:
-                if self._stop:
-                    return
-                yield item
-
-
-def _chunks(items: Iterable[Item], together: Callable[[Item], object] | None) -> Iterator[list[Item]]:
-    if together is None:
-        return ([item] for item in items)
-    return (list(group) for _, group in groupby(items, together))

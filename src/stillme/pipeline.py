@@ -172,7 +172,9 @@ def status(path: Path) -> dict[str, Any]:
 
 
 def check_images(path: Path, progress: Progress) -> list[str]:
-    """Reads every image of a run; a sentence for each that is not what its name says."""
+    """Reads every image of a run; a sentence for each that is not what its name says. Before that, every row of
+    the ledger is compared with its copy."""
+    backup.check(path / LEDGER, rows=True)
     with Run.look(path) as seen:
         names = [name for (name,) in seen.query("SELECT sha256 FROM object ORDER BY sha256")]
         found = [said for name in names if (said := seen.fault(name))]

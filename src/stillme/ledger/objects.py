@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import itertools
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import field_validator, model_validator
 
+from stillme.core.atomic import flush_folder, replace_file
 from stillme.core.errors import SurroundingsError, disk
 from stillme.core.yaml import Frozen
 
@@ -74,7 +73,6 @@ class Objects:
         self.folder = folder
         self._folder = str(folder)
         self._aside = folder / "aside"
-        self._numbers = itertools.count()
 
     def make(self) -> None:
         """Makes the folder; clears what a killed process left aside (no row refers to it)."""
@@ -96,25 +94,11 @@ class Objects:
         final = self.path(sha256, extension)
         with disk(final):
             if _size(final) != len(content):  # also one that was cut short since
-                self._write(content, final)
+                if not final.parent.exists():
+                    final.parent.mkdir(exist_ok=True)
+                    flush_folder(self.folder)
+                replace_file(final, content, aside=self._aside)
         return sha256
-
-    def _write(self, content: bytes, final: Path) -> None:
-        name = f"{os.getpid()}-{threading.get_ident()}-{next(self._numbers)}"
-        aside = self._aside / name
-        try:
-            with aside.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            if not final.parent.exists():
-                final.parent.mkdir(exist_ok=True)
-                flush_folder(self.folder)
-            aside.replace(final)
-        except OSError:
-            aside.unlink(missing_ok=True)
-            raise
-        flush_folder(final.parent)
 
     def get(self, sha256: str, extension: str) -> bytes:
         """The content, checked against its name."""
@@ -263,15 +247,3 @@ def explain_store_error(error: Exception, url: str) -> SurroundingsError:
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else "it does not say why"
-
-
-def flush_folder(folder: Path) -> None:
-    """Makes a rename inside a folder survive a power cut (where the system allows it)."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # Windows cannot open folders; renames are journalled there
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

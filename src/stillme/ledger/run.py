@@ -99,6 +99,7 @@ class Run:
             backup.check(path / LEDGER, thorough=True)
             with closing(_prepare(path, protocol, objects)) as connection, _writing(path / LEDGER) as kept:
                 run = cls(path, connection, *kept)
+                run._check_statuses()
                 run.objects.make()
                 yield run
 
@@ -127,7 +128,16 @@ class Run:
         with database(path / LEDGER):
             connection = up_to_date(connect(path / LEDGER, read_only=True), str(path / LEDGER))
         with closing(connection):
-            yield cls(path, connection, None)
+            run = cls(path, connection, None)
+            run._check_statuses()
+            yield run
+
+    def _check_statuses(self) -> None:
+        """Refuse a ledger with a status that stillme never writes: everything that reads it builds on these."""
+        tables = ("edit", "verdict", "measurement", "feature")
+        with as_written(self.path, "a status"):
+            for (word,) in self.query(" UNION ".join(f"SELECT status FROM {table}" for table in tables)):  # noqa: S608 (names are ours)
+                Status(word)
 
     # What is there
 

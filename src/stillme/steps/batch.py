@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from stillme.core.atomic import flush_folder
 from stillme.core.errors import SurroundingsError, disk
 from stillme.core.records import Exchange, Status, digest
 from stillme.engine.http import RemoteError
 from stillme.engine.local import Stop
 from stillme.judges import Batch, Batches, State
 from stillme.ledger import Run
-from stillme.ledger.objects import flush_folder
 from stillme.ledger.shipments import Shard, Step, note, plan, recorded, shards
 
 LONGEST_WAIT = 26 * 3600.0  # seconds; services give themselves a day

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from stillme.core import images
+from stillme.core.atomic import replace_file
 from stillme.core.errors import disk
 
 SIDES = (96, 192, 384)  # pixels: a closed list, so that nobody can ask for work without end
@@ -34,8 +34,5 @@ class Thumbnails:
         return made
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Whole or not at all; not flushed, since it can be made again."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-        aside.write_bytes(content)
-        aside.replace(path)
+        replace_file(path, content, durable=False)

@@ -18,7 +18,6 @@ from stillme.analysis.frames import Tidy, tidy
 from stillme.core import images
 from stillme.core.atomic import replace_file
 from stillme.core.errors import InputError, disk
-from stillme.core.export import write_frame
 from stillme.core.records import (
     DELTA_L,
     DIAGNOSE,
@@ -30,6 +29,7 @@ from stillme.core.records import (
     Trial,
     canonical,
 )
+from stillme.core.table_files import write_frame
 from stillme.engine.backends import Prepared
 from stillme.judges import instrument
 from stillme.ledger import Run, frames

@@ -18,8 +18,7 @@ from stillme.core.records import MITIGATE, Portrait
 from stillme.engine.local import INTERRUPTED, Stop
 from stillme.engine.progress import Progress
 from stillme.ledger import Run, backup
-from stillme.ledger.run import LEDGER
-from stillme.ledger.state import shows
+from stillme.ledger.run import LEDGER, shows
 from stillme.plan import design as designs
 from stillme.plan.config import Config, check_keys
 from stillme.plan.design import Design

@@ -234,7 +234,7 @@ def test_a_ledger_that_may_not_be_opened_is_not_called_damaged(
     def refused(where: str, uri: bool = True) -> sqlite3.Connection:
         raise sqlite3.OperationalError("unable to open database file")
 
-    monkeypatch.setattr(database, "_opened", refused)
+    monkeypatch.setattr(database, "_open", refused)
     with pytest.raises(SurroundingsError, match="could not be used"):
         list(backup.broken(ledger))
     monkeypatch.setattr(database, "_may_write", lambda folder: False)
@@ -247,7 +247,7 @@ def test_reading_where_nothing_may_be_written(
     ledger: Path, protocol: Protocol, left: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As SQLite says it there; a real disk of that kind is in tests/faults."""
-    opened = database._opened
+    opened = database._open
 
     class Refusing(sqlite3.Connection):
         def execute(self, *given: object) -> sqlite3.Cursor:
@@ -265,7 +265,7 @@ def test_reading_where_nothing_may_be_written(
             writer.execute("INSERT INTO edit VALUES ('e2', 'ok', NULL, '')")
             kept = log.read_bytes()
         log.write_bytes(kept)
-    monkeypatch.setattr(database, "_opened", open_there)
+    monkeypatch.setattr(database, "_open", open_there)
     with pytest.raises(SurroundingsError, match="could not be used"):
         database.connect(ledger, read_only=True)
     monkeypatch.setattr(database, "_may_write", lambda folder: False)

@@ -70,7 +70,7 @@ def _facts(image: Image.Image) -> Facts:
     extension = _EXTENSIONS.get(_format(image))
     if extension is None:
         raise BadImageError(f"is of the format {image.format}; JPEG, PNG and WebP are read")
-    return Facts(extension, image.width, image.height, _is_flat(image))
+    return Facts(extension=extension, width=image.width, height=image.height, is_blank=_is_flat(image))
 
 
 def _format(image: Image.Image) -> str:
@@ -106,10 +106,18 @@ def examine(content: bytes) -> Examined:
     frames = 1 if image.format == _SEVERAL_JPEGS else int(getattr(image, "n_frames", 1))
     mode = image.mode
     profile = image.info.get("icc_profile")
-    odd = isinstance(profile, bytes) and mode in _SPACES and _transform(profile, mode) is not None
-    turned = _upright(image) is not image
+    has_profile = isinstance(profile, bytes) and mode in _SPACES and _transform(profile, mode) is not None
+    is_turned = _upright(image) is not image
     shown = _as_shown(image)
-    return Examined(facts, frames, mode, turned, _is_grey(shown), odd, np.asarray(shown))
+    return Examined(
+        facts=facts,
+        frames=frames,
+        mode=mode,
+        is_turned=is_turned,
+        is_grey=_is_grey(shown),
+        has_profile=has_profile,
+        pixels=np.asarray(shown),
+    )
 
 
 def _is_grey(image: Image.Image) -> bool:

@@ -131,7 +131,15 @@ class Portrait:
         split: str = "",
     ) -> Portrait:
         key = digest("portrait", source=source, source_id=source_id, image=image, labels=dict(labels))
-        return cls(key, source, source_id, image, dict(labels), licence, split)
+        return cls(
+            key=key,
+            source=source,
+            source_id=source_id,
+            image=image,
+            labels=dict(labels),
+            licence=licence,
+            split=split,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,20 +200,20 @@ class Trial:
         }
         key = digest("trial", edit=edit, **names)
         return cls(
-            key,
-            edit,
-            experiment,
-            arm,
-            prompt,
-            instruction,
-            editor,
-            settings,
-            seed,
-            portrait.key,
-            portrait.image,
-            partner.key if partner else "",
-            partner.image if partner else "",
-            about or {},
+            key=key,
+            edit=edit,
+            experiment=experiment,
+            arm=arm,
+            prompt=prompt,
+            instruction=instruction,
+            editor=editor,
+            settings=settings,
+            seed=seed,
+            portrait=portrait.key,
+            image=portrait.image,
+            partner=partner.key if partner else "",
+            partner_image=partner.image if partner else "",
+            about=about or {},
         )
 
 
@@ -353,11 +361,19 @@ class JudgeReply:
 
     @classmethod
     def of(cls, exchanges: tuple[Exchange, ...]) -> JudgeReply:
-        """How a call ended: as its last attempt did; what it cost is what all of them did."""
+        """The reply of a call: it ended as its last attempt did, and cost what all attempts cost."""
         last = exchanges[-1]
-        cost = sum(one.cost_usd for one in exchanges)
-        said = (last.scores, last.evidence, last.detail, cost, last.observations)
-        return cls(last.status, *said, exchanges, last.people, last.features)
+        return cls(
+            status=last.status,
+            scores=last.scores,
+            evidence=last.evidence,
+            detail=last.detail,
+            cost_usd=sum(exchange.cost_usd for exchange in exchanges),
+            observations=last.observations,
+            exchanges=exchanges,
+            people=last.people,
+            features=last.features,
+        )
 
 
 @dataclass(frozen=True, slots=True)

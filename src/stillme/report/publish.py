@@ -33,8 +33,8 @@ from stillme.core.table_files import write_frame
 from stillme.engine.backends import Prepared
 from stillme.judges import instrument
 from stillme.ledger import Run, frames
-from stillme.ledger.columns import COLUMNS, measured, perceived
-from stillme.ledger.state import mark_of
+from stillme.ledger.frames import COLUMNS, measured, perceived
+from stillme.ledger.run import mark_of
 from stillme.measures import ATTRIBUTES, FIGURES
 from stillme.plan.config import BASELINE, JudgeRow, Row
 from stillme.plan.design import Design

@@ -26,7 +26,7 @@ from stillme.engine.http import RemoteError
 from stillme.engine.local import Stop
 from stillme.judges import Batch, Batches, State
 from stillme.ledger import Run
-from stillme.ledger.shipments import Shard, Step, note, plan, recorded, shards
+from stillme.ledger.batches import Shard, Step, note, plan, recorded, shards
 
 LONGEST_WAIT = 26 * 3600.0  # seconds; services give themselves a day
 FIRST_PAUSE, LONGEST_PAUSE, GROWTH = 1.0, 60.0, 1.5  # seconds between two looks

@@ -14,7 +14,7 @@ from pathlib import Path
 from stillme.core.atomic import replace_file, replace_folder
 from stillme.core.errors import InputError, disk
 from stillme.ledger import Run
-from stillme.ledger.state import mark_of, shows
+from stillme.ledger.run import mark_of, shows
 from stillme.plan.design import Design
 from stillme.report import browse, publish
 from stillme.report.browse import faces as veils

@@ -26,7 +26,7 @@ from stillme.core.atomic import replace_folder
 from stillme.core.errors import disk
 from stillme.core.records import digest
 from stillme.ledger import Run
-from stillme.ledger.state import state_of
+from stillme.ledger.run import state_of
 from stillme.plan.design import Design
 from stillme.report import publish
 from stillme.report.build import Context, Further

@@ -21,7 +21,7 @@ from stillme.analysis.frames import ROUNDINGS
 from stillme.core.errors import disk
 from stillme.core.records import Trial
 from stillme.ledger import Run
-from stillme.ledger.state import shows
+from stillme.ledger.run import shows
 from stillme.report import publish
 from stillme.report.build import build
 from stillme.report.review import linked, target

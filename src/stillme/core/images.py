@@ -70,20 +70,17 @@ def _facts(image: Image.Image) -> Facts:
     extension = _EXTENSIONS.get(_format(image))
     if extension is None:
         raise BadImageError(f"is of the format {image.format}; JPEG, PNG and WebP are read")
-    return Facts(extension=extension, width=image.width, height=image.height, is_blank=_is_flat(image))
+    try:
+        bands = _over_white(_eight_bits(image)).getextrema()
+    except Exception as error:
+        raise _undecodable(error) from None
+    is_blank = all(isinstance(band, tuple) and band[0] == band[1] for band in bands)
+    return Facts(extension=extension, width=image.width, height=image.height, is_blank=is_blank)
 
 
 def _format(image: Image.Image) -> str:
     """Pillow's name of the format; a JPEG with further images behind it, as phones write them, is a JPEG."""
     return "JPEG" if image.format == _SEVERAL_JPEGS else image.format or ""
-
-
-def _is_flat(image: Image.Image) -> bool:
-    try:
-        bands = _over_white(_eight_bits(image)).getextrema()
-    except Exception as error:
-        raise _undecodable(error) from None
-    return all(isinstance(band, tuple) and band[0] == band[1] for band in bands)
 
 
 @dataclass(frozen=True)
@@ -109,21 +106,17 @@ def examine(content: bytes) -> Examined:
     has_profile = isinstance(profile, bytes) and mode in _SPACES and _transform(profile, mode) is not None
     is_turned = _upright(image) is not image
     shown = _as_shown(image)
+    small = np.asarray(shown.resize((GREY_CHECK_SIDE, GREY_CHECK_SIDE), Image.Resampling.BOX), np.int16)
+    is_grey = float(np.percentile(small.max(-1) - small.min(-1), 99)) < MAX_GREY_DIFFERENCE
     return Examined(
         facts=facts,
         frames=frames,
         mode=mode,
         is_turned=is_turned,
-        is_grey=_is_grey(shown),
+        is_grey=is_grey,
         has_profile=has_profile,
         pixels=np.asarray(shown),
     )
-
-
-def _is_grey(image: Image.Image) -> bool:
-    """Whether channels hardly differ anywhere (99 % of the pixels)."""
-    small = np.asarray(image.resize((GREY_CHECK_SIDE, GREY_CHECK_SIDE), Image.Resampling.BOX), np.int16)
-    return float(np.percentile(small.max(-1) - small.min(-1), 99)) < MAX_GREY_DIFFERENCE
 
 
 def small_grey(picture: Pixels, side: int) -> Pixels:

@@ -73,9 +73,6 @@ class Document:
         self.faults: list[Fault] = []
         self._lines: dict[Path_, int] = {}
         self._nodes: set[int] = set()
-        self._parse(text)
-
-    def _parse(self, text: str) -> None:
         try:
             loader, node = _compose(text)
             if node is not None:
@@ -194,15 +191,13 @@ def _known_keys(model: type[BaseModel], location: tuple[str | int, ...]) -> list
     schema = model.model_json_schema(by_alias=True)
     node = _resolve(schema, schema)
     for step in location:
-        node = _resolve(_step(node, step), schema)
+        values = node.get("additionalProperties")  # of a mapping with free keys
+        if isinstance(step, int):
+            node = node.get("items", {})
+        else:
+            node = node.get("properties", {}).get(step) or (isinstance(values, dict) and values) or node
+        node = _resolve(node, schema)
     return sorted(node.get("properties", {}))
-
-
-def _step(node: dict[str, Any], step: str | int) -> dict[str, Any]:
-    if isinstance(step, int):
-        return dict(node.get("items", {}))
-    values = node.get("additionalProperties")
-    return dict(node.get("properties", {}).get(step) or (values if isinstance(values, dict) else {}) or node)
 
 
 def _resolve(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

@@ -297,7 +297,12 @@ def migrate(connection: sqlite3.Connection, where: str, steps: Sequence[str] = M
         )
     for number, script in enumerate(steps[version:], start=version + 1):
         tables = [line.split()[2] for line in script.splitlines() if line.startswith("CREATE TABLE")]
-        guards = "".join(_append_only(table) for table in tables)
+        guards = "".join(  # rows are only appended: triggers refuse anything else
+            f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} "
+            f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are only appended'); END;"
+            for table in tables
+            for verb in ("update", "delete")
+        )
         connection.executescript(f"BEGIN IMMEDIATE;{script}{guards}PRAGMA user_version = {number};COMMIT;")
 
 
@@ -328,12 +333,3 @@ def add_axes(connection: sqlite3.Connection, axes: Iterable[str]) -> None:
     for axis in axes:
         if axis not in present:
             connection.execute(f'ALTER TABLE score ADD COLUMN "{axis}" INTEGER')
-
-
-def _append_only(table: str) -> str:
-    """Triggers that refuse to change or delete rows."""
-    return "".join(
-        f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} "
-        f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are only appended'); END;"
-        for verb in ("update", "delete")
-    )

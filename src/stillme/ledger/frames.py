@@ -101,7 +101,11 @@ def judge_scores(
     scores = [_scores_of(asked, axes, verdicts.filter(pl.col("judge") == judge)) for judge in judges]
     empty = _scores_of(asked.clear(), axes, verdicts.clear())
     rows = asked.drop("edit_status").join(_ranked(judges), how="cross", maintain_order="left_right")
-    return rows.hstack(_interleaved(scores) if scores else empty)
+    if not scores:
+        return rows.hstack(empty)
+    # The first row of each judge, then the second of each, and so on, as `rows` are.
+    order = np.arange(rows.height).reshape(len(judges), asked.height).T.ravel()
+    return rows.hstack(pl.concat(scores)[order])
 
 
 def _ranked(judges: Sequence[str]) -> pl.DataFrame:
@@ -118,13 +122,6 @@ def _scores_of(asked: pl.DataFrame, axes: Sequence[str], verdicts: pl.DataFrame)
 
 
 _AXIS = "the axis that is asked for"  # a name that no axis has
-
-
-def _interleaved(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The first row of each frame, then the second of each, and so on."""
-    n_rows, n_frames = frames[0].height, len(frames)
-    order = np.arange(n_rows * n_frames).reshape(n_frames, n_rows).T.ravel()
-    return pl.concat(frames)[order]
 
 
 def repeats(
@@ -266,20 +263,16 @@ def _readings(
     """One kind's columns, one row per trial."""
     schema: dict[str, Any] = {f"{kind}_status": pl.String, f"{kind}_detail": pl.String}
     schema |= dict.fromkeys(figures, pl.Float64)
-    rows = [
-        _reading(by_key.get(keys.get(trial, "")), status, figures)
-        for trial, status in trials.select("trial", "status").iter_rows()
-    ]
+    rows: list[tuple[Any, ...]] = []
+    for trial, edit_status in trials.select("trial", "status").iter_rows():
+        if measurement := by_key.get(keys.get(trial, "")):
+            status, detail, text = measurement
+            values = json.loads(text)
+            rows.append((status, detail, *(values.get(name) for name in figures)))
+        else:
+            status = Status.PENDING.value if edit_status == Status.OK.value else edit_status
+            rows.append((status, "", *([None] * len(figures))))
     return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _reading(row: tuple[str, str, str] | None, edit_status: str, figures: Sequence[str]) -> tuple[Any, ...]:
-    if row is None:
-        is_made = edit_status == Status.OK.value
-        return (Status.PENDING.value if is_made else edit_status, "", *([None] * len(figures)))
-    status, detail, text = row
-    values = json.loads(text)
-    return (status, detail, *(values.get(name) for name in figures))
 
 
 def judge_calls(run: Run) -> pl.DataFrame:

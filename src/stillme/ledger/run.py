@@ -208,7 +208,12 @@ class Run:
             return self.connection.execute(sql, tuple(values)).fetchall()
 
     def image(self, sha256: str) -> bytes:
-        return self.objects.get(sha256, self._formats.get(sha256) or self._format(sha256))
+        """The content of an image, checked against its hash."""
+        if sha256 not in self._formats:  # all formats at once: after one image the others are soon needed
+            self._formats.update(self.query("SELECT sha256, format FROM object"))
+        if sha256 not in self._formats:
+            raise SurroundingsError(f"The run {self.path} knows no image {sha256}.")
+        return self.objects.get(sha256, self._formats[sha256])
 
     def has_images(self, names: Iterable[str]) -> bool:
         """Whether these images are all there, as large as they were."""
@@ -223,13 +228,6 @@ class Run:
         except SurroundingsError as error:
             return error.sentence
         return ""
-
-    def _format(self, sha256: str) -> str:
-        """All formats are looked up at once: after one image the others are soon needed."""
-        self._formats.update(self.query("SELECT sha256, format FROM object"))
-        if sha256 not in self._formats:
-            raise SurroundingsError(f"The run {self.path} knows no image {sha256}.")
-        return self._formats[sha256]
 
     def truth(self, edit: str) -> dict[str, float]:
         """What was planted into an edit; empty for a real one."""
@@ -506,7 +504,12 @@ def _prepare(path: Path, protocol: Protocol, objects: Store | None) -> sqlite3.C
             meta = dict(connection.execute("SELECT key, value FROM meta"))
             if meta:
                 _refuse_other_protocol(meta, path, protocol)
-                _refuse_other_store(_store(meta), path, objects)
+                if (recorded := _store(meta)) != objects:
+                    there, here = (store.url if store else "its own folder" for store in (recorded, objects))
+                    raise InputError(
+                        f"The run {path} keeps its images in {there}; this audit says {here}.",
+                        "Give the audit another run directory, or the 'objects' that the run was made with.",
+                    )
             else:
                 _write_meta(connection, protocol, objects)
             add_axes(connection, protocol.axes)
@@ -529,15 +532,6 @@ def _refuse_other_protocol(meta: Mapping[str, str], path: Path, protocol: Protoc
 def _store(meta: Mapping[str, str]) -> Store | None:
     """The store of the run's images; None: its own folder."""
     return Store.model_validate_json(meta[OBJECTS]) if OBJECTS in meta else None
-
-
-def _refuse_other_store(recorded: Store | None, path: Path, requested: Store | None) -> None:
-    if recorded != requested:
-        there, here = (store.url if store else "its own folder" for store in (recorded, requested))
-        raise InputError(
-            f"The run {path} keeps its images in {there}; this audit says {here}.",
-            "Give the audit another run directory, or the 'objects' that the run was made with.",
-        )
 
 
 def _write_meta(connection: sqlite3.Connection, protocol: Protocol, objects: Store | None) -> None:

@@ -15,7 +15,7 @@ from stillme.analysis.tables import analyse
 from stillme.analysis.tables.inputs import Asked
 from stillme.engine.progress import Progress
 from stillme.ledger import Run, frames
-from stillme.ledger.columns import COLUMNS
+from stillme.ledger.frames import COLUMNS
 from stillme.plan import config
 from stillme.plan.config import Config
 from stillme.plan.design import load_design

@@ -19,7 +19,7 @@ from stillme import editors, judges, measures, sources
 from stillme.assurance.gate.results import CLOSED
 from stillme.core.errors import IncompleteError, InputError, StillmeError, SurroundingsError
 from stillme.core.records import Status
-from stillme.ledger.columns import COLUMNS
+from stillme.ledger.frames import COLUMNS
 from stillme.protocol import builtin
 
 ROOT = Path(__file__).parent.parent

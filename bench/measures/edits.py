@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bench.measures.pictures import QUALITY, Photo
 from stillme.core import images
+from stillme.core.colour import linear_to_srgb, srgb_to_linear
 from stillme.core.images import Pixels
 from stillme.sources import heads, looks
 from stillme.sources.heads.colour import ROOM
@@ -41,8 +42,7 @@ def _lighter(picture: Pixels, delta: float) -> Pixels:
 
 
 def _exposed(level: NDArray[np.float64]) -> NDArray[np.float64]:
-    linear = np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4) * 2**STOP
-    return np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return linear_to_srgb(srgb_to_linear(level) * 2**STOP)
 
 
 RELIT: Mapping[str, Callable[[Pixels], Pixels]] = {

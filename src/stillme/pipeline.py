@@ -18,8 +18,7 @@ from stillme.core.records import MITIGATE, Portrait
 from stillme.engine.progress import Progress
 from stillme.engine.threads import INTERRUPTED, Stop
 from stillme.ledger import Run, backup
-from stillme.ledger.run import LEDGER
-from stillme.ledger.state import shows
+from stillme.ledger.run import LEDGER, shows
 from stillme.plan.config import Config, check_keys
 from stillme.plan.design import Design, load_design, make_design, record_design
 from stillme.steps.budget import Purse
@@ -174,7 +173,9 @@ def status(path: Path) -> dict[str, Any]:
 
 
 def check_images(path: Path, progress: Progress) -> list[str]:
-    """Reads every image of a run; a sentence for each that is not what its name says."""
+    """Reads every image of a run; a sentence for each that is not what its name says. Before that, every row of
+    the ledger is compared with its copy."""
+    backup.check(path / LEDGER, rows=True)
     with Run.look(path) as run:
         names = [name for (name,) in run.query("SELECT sha256 FROM object ORDER BY sha256")]
         sentences = [sentence for name in names if (sentence := run.fault(name))]

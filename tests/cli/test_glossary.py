@@ -15,7 +15,7 @@ from stillme.cli.glossary.names import names, shelves
 from stillme.core import errors
 from stillme.core.records import CALIBRATE, CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Role, Status
 from stillme.judges.ensemble import Standing
-from stillme.ledger.columns import COLUMNS
+from stillme.ledger.frames import COLUMNS
 from stillme.measures import FIGURES
 from stillme.measures.portrait import FIGURES as OF_PORTRAITS
 from stillme.protocol import BUILTIN, Protocol

@@ -27,7 +27,7 @@ from stillme.plan import config
 from stillme.protocol import builtin
 from stillme.sources import heads
 from stillme.sources.heads.signature import signature
-from stillme.web.guard import Hosts
+from stillme.web.middleware import Hosts
 from tests.conftest import Write
 
 ROOT = Path(__file__).parent.parent.parent

@@ -1,5 +1,6 @@
-"""Bytes of the ledger that change on the disk: found before anything is read off them or spent, named, and the run
-goes back to its last copy; only what came after that is made again."""
+"""Bytes of the ledger that change on the disk: broken pages are found before anything is read off them or spent,
+changed rows when they are compared with the copy; the run goes back to that, and only what came after it is made
+again."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ import pytest
 from stillme.core.errors import SurroundingsError
 from stillme.ledger import backup
 from stillme.ledger.run import LEDGER
-from tests.conftest import dump_audit
+from tests.conftest import audit_data, dump_audit
 from tests.faults.faulty import files, often, rows, stillme
+from tests.faults.test_damaged_images import THIRD
 
 SEED = 12
 
@@ -48,7 +50,7 @@ def clear_a_page(ledger: Path) -> None:
 
 
 def change_a_word(ledger: Path) -> None:
-    """What SQLite cannot see: one refusal becomes something else."""
+    """What SQLite cannot see: one refusal becomes something that stillme never writes."""
     content = ledger.read_bytes()
     at = content.rindex(b"refused")
     ledger.write_bytes(content[:at] + b"R" + content[at + 1 :])
@@ -87,9 +89,10 @@ def test_damage_is_named_and_the_run_goes_back_to_its_copy(
     run, audit = folder / "run", folder / "audit.yaml"
     harm(run / LEDGER)
     before = files(run)
+    message = "that stillme did not write" if harm is change_a_word else "is damaged"
     for command in (("status", run), ("run", audit)):
         said = stillme(folder, *command).check(3).said
-        assert "is damaged" in said and f"with: stillme restore {run}" in said
+        assert message in said and f"with: stillme restore {run}" in said
     after = files(run)
     assert {name: after[name] for name in before if name != "lock"} == before, "nothing was changed"
     answer = stillme(folder, "restore", run).check().answer
@@ -98,6 +101,22 @@ def test_damage_is_named_and_the_run_goes_back_to_its_copy(
     stillme(folder, "status", run, "--check").check()
     assert len(list(run.glob("ledger.damaged-*.sqlite"))) == (harm is not lose_it), "the damaged one is kept"
     assert "is whole, so nothing was changed" in stillme(folder, "restore", run).check(2).said
+
+
+def test_a_row_that_only_the_copy_can_prove_wrong(folder: Path, audited: Path) -> None:
+    """It is found when rows are compared: when somebody asks, and before it would get into the copy."""
+    run = folder / "run"
+    content = (run / LEDGER).read_bytes()
+    at = content.rindex(b"simulated")
+    (run / LEDGER).write_bytes(content[:at] + b"S" + content[at + 1 :])
+    said = stillme(folder, "status", run, "--check").check(3).said
+    assert "of verdict is not what it was" in said and f"with: stillme restore {run}" in said
+    good = (run / "ledger.backup").read_bytes()
+    dump_audit(folder / "audit.yaml", judges=[*audit_data()["judges"], THIRD])  # type: ignore[misc]
+    assert "of verdict is not what it was" in stillme(folder, "run", folder / "audit.yaml").check(3).said
+    assert (run / "ledger.backup").read_bytes() == good
+    stillme(folder, "restore", run).check()
+    assert rows(run) == rows(audited / "run")
 
 
 @pytest.mark.slow
@@ -135,7 +154,7 @@ def test_a_flipped_byte_anywhere_is_found_or_changes_nothing(
         content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
         ledger.write_bytes(content)
         try:
-            backup.check(ledger, thorough=True)
+            backup.check(ledger, thorough=True, rows=True)
         except SurroundingsError:
             found += 1
         else:

@@ -12,7 +12,7 @@ import pytest
 
 from stillme.study.rehearsal.bots import MANNERS, Bot, Told
 from stillme.study.rehearsal.rehearse import Process, server
-from stillme.web import patience
+from stillme.web.server import ARRIVAL_S, MAX_AWAITED
 from tests.study import bundles
 
 SILENT, SLOW = 560, 40  # connections
@@ -80,7 +80,7 @@ def test_raters_are_served_beside_clients_that_never_finish(
         async with Crowd(served.port) as crowd:
             told = await asyncio.gather(*(rate(served.port, number) for number in range(RATERS)))
             early = crowd.closed
-            async with asyncio.timeout(patience.SECONDS * 3):  # until the server has given all of them up
+            async with asyncio.timeout(ARRIVAL_S * 3):  # until the server has given all of them up
                 while crowd.closed < SILENT + SLOW:
                     await asyncio.sleep(0.2)
             return list(told), early, crowd.closed
@@ -91,7 +91,7 @@ def test_raters_are_served_beside_clients_that_never_finish(
     with closing(sqlite3.connect(tmp_path / "data/study.db")) as connection:
         kept = {id for (id,) in connection.execute("SELECT id FROM operation WHERE refused = ''")}
     assert saved and saved <= kept
-    assert early >= SILENT + SLOW - patience.MOST, "beyond so many, the longest awaited goes"
+    assert early >= SILENT + SLOW - MAX_AWAITED, "beyond so many, the longest awaited goes"
     assert closed == SILENT + SLOW
     record_property(
         "slow clients", f"{closed} of {closed} given up, {RATERS} raters complete, 0 of {len(saved)} lost"

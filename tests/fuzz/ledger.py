@@ -13,7 +13,7 @@ from stillme.analysis.frames import tidy
 from stillme.assurance.evidence.ledger import damage
 from stillme.core.errors import StillmeError
 from stillme.engine.progress import Progress
-from stillme.ledger import Run, shipments
+from stillme.ledger import Run, batches
 from stillme.ledger.run import LEDGER
 from stillme.plan import config
 from stillme.plan.design import load_design
@@ -92,7 +92,7 @@ def _rows(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
             with Run.look(run) as seen:
                 design = load_design(seen)
                 tidy(seen, design)
-                shipments.shards(seen, "a", "b")
+                batches.shards(seen, "a", "b")
 
     return made, feed
 

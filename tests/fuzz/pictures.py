@@ -71,7 +71,7 @@ def feed(content: bytes) -> None:
     assert images.media_type(content) in ("", "image/jpeg", "image/png", "image/webp")
     with sentence(BadImageError):
         facts = images.inspect(content)
-        assert 0 < facts.width * facts.height <= images.LARGEST_PIXELS
+        assert 0 < facts.width * facts.height <= images.MAX_PIXELS
         seen = images.examine(content)
         assert seen.pixels.shape[2] == 3
         assert Image.open(io.BytesIO(images.thumbnail(content, 8))).width <= 8

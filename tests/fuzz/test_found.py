@@ -24,10 +24,11 @@ from PIL import Image
 from stillme.analysis.tables import files, reading, writing
 from stillme.assurance import lint
 from stillme.assurance.evidence import archive
-from stillme.core import images, parquet
+from stillme.core import images
 from stillme.core.errors import FaultsError, InputError, SurroundingsError
 from stillme.core.images import BadImageError
 from stillme.core.records import EditRequest, Status
+from stillme.core.table_files import DamagedError, read_parquet
 from stillme.editors import bfl, gemini, openai
 from stillme.engine.http import Call, Client, Limits, RemoteError, asked_to_wait
 from stillme.ledger import Run
@@ -42,7 +43,7 @@ from stillme.study import ratings
 from stillme.study.builder import key as keys
 from stillme.study.prolific import hooks
 from stillme.study.prolific.client import single
-from stillme.web.guard import is_ours
+from stillme.web.middleware import is_ours
 from tests.conftest import dump_audit
 from tests.fuzz.archives import KEY, RATINGS
 from tests.fuzz.ledger import _made, _unguarded
@@ -206,8 +207,8 @@ def test_a_panic_of_polars_is_an_error_too(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(pl, "read_parquet", panic)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(parquet.DamagedError, match=r"^assertion failed$"):
-        parquet.read(b"PAR1")
+    with pytest.raises(DamagedError, match=r"^assertion failed$"):
+        read_parquet(b"PAR1")
 
 
 def test_counts_that_no_ledger_holds_are_faults(tmp_path: Path) -> None:

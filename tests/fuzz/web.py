@@ -24,8 +24,7 @@ from stillme.report.review.app import make_app as review_app
 from stillme.report.review.desk import Desk as ReviewDesk
 from stillme.sources.selection.app import make_app as select_app
 from stillme.sources.selection.store import Store
-from stillme.web.guard import HEADERS, Hosts
-from stillme.web.sessions import Sessions
+from stillme.web.middleware import HEADERS, Hosts, Sessions
 from tests.editors.test_serving import CALL, prepared
 from tests.fuzz.damage import ODD, WORDS, Input, as_json, bytes_of, tree
 from tests.fuzz.target import Feed, Target

@@ -43,8 +43,8 @@ def ledger(tmp_path: Path, protocol: Protocol) -> Path:
 def spoil(path: Path) -> None:
     """Changes what SQLite does not look at."""
     content = path.read_bytes()
-    at = content.rindex(b"e1ok")
-    path.write_bytes(content[: at + 1] + b"2" + content[at + 2 :])
+    at = content.rindex(b"2026-01-01")
+    path.write_bytes(content[:at] + b"1" + content[at + 1 :])
 
 
 def test_a_copy_is_made_in_the_end_and_when_it_is_asked_for(ledger: Path, protocol: Protocol) -> None:
@@ -62,15 +62,16 @@ def test_a_copy_is_made_in_the_end_and_when_it_is_asked_for(ledger: Path, protoc
 
 
 def test_a_copy_is_made_now_and_then(ledger: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backup, "EVERY", 0.01)
+    monkeypatch.setattr(backup, "INTERVAL_S", 0.01)
     made = threading.Event()
-    settle = backup._settle
+    back_up = backup.back_up
 
-    def noted(part: Path, final: Path) -> None:
-        settle(part, final)
+    def noted(ledger: Path) -> bool:
+        done = back_up(ledger)
         made.set()
+        return done
 
-    monkeypatch.setattr(backup, "_settle", noted)
+    monkeypatch.setattr(backup, "back_up", noted)
     with Run.hold(ledger.parent, protocol) as run:
         add(run, "e2")
         assert made.wait(30)
@@ -79,7 +80,7 @@ def test_a_copy_is_made_now_and_then(ledger: Path, protocol: Protocol, monkeypat
 def test_damage_that_is_found_meanwhile_stops_the_run(
     ledger: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup, "EVERY", 0.01)
+    monkeypatch.setattr(backup, "INTERVAL_S", 0.01)
     with (
         pytest.raises(backup.DamagedError, match="row 1 of edit is not what it was"),
         Run.hold(ledger.parent, protocol) as run,
@@ -98,10 +99,10 @@ def test_a_copy_that_somebody_else_makes_will_do(ledger: Path) -> None:
 def test_no_room_for_a_copy_is_no_reason_to_stop(
     ledger: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(part: Path, final: Path) -> None:
+    def full(path: Path, content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(backup, "_settle", full)
+    monkeypatch.setattr(backup, "replace_file", full)
     with pytest.raises(SurroundingsError, match="is full"):
         backup.back_up(ledger)
     with Run.hold(ledger.parent, protocol) as run:
@@ -133,7 +134,7 @@ def test_a_disk_without_locks_is_not_taken_for_somebody_else(
     def unknown(descriptor: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(lock, "_take", unknown)
+    monkeypatch.setattr(lock, "take_lock", unknown)
     with (
         pytest.raises(SurroundingsError, match="lock cannot be locked: No locks available") as raised,
         Lock(ledger.parent),
@@ -161,12 +162,24 @@ def test_while_files_change_places_one_of_the_copies_is_whole(
     hashes = copy.with_name(f"{copy.name}.sha256")
     new = copy.read_bytes()
     copy.write_bytes(old)
-    backup._note(copy, [hashes.read_text().split()[0], backup._sha256(copy)])
+    backup._write_hashes(copy, [hashes.read_text().split()[0], backup._sha256(copy)])
     assert backup.is_whole(copy)
     copy.write_bytes(new)
     assert backup.is_whole(copy)
     copy.write_bytes(b"neither")
     assert not backup.is_whole(copy) and list(backup.changed(ledger, copy)) == []
+
+
+def test_a_changed_row_is_found_before_it_gets_into_the_copy(ledger: Path, protocol: Protocol) -> None:
+    good = backup.backup_of(ledger).read_bytes()
+    spoil(ledger)
+    with (
+        pytest.raises(backup.DamagedError, match="row 1 of attempt is not what it was"),
+        Run.hold(ledger.parent, protocol) as run,
+    ):
+        add(run, "e2")
+    assert backup.backup_of(ledger).read_bytes() == good
+    assert list(ledger.parent.glob(".ledger*")) == []
 
 
 def test_damage_without_a_copy_is_said_too(ledger: Path) -> None:
@@ -182,8 +195,9 @@ def test_going_back(ledger: Path, protocol: Protocol) -> None:
     with pytest.raises(InputError, match="is whole"):
         backup.restore(ledger)
     spoil(ledger)
-    with pytest.raises(backup.DamagedError, match="not what it was"), Run.look(ledger.parent):
-        pass
+    backup.check(ledger, thorough=True)  # SQLite sees nothing of it
+    with pytest.raises(backup.DamagedError, match="not what it was"):
+        backup.check(ledger, rows=True)
     found = backup.restore(ledger)
     assert found.rows["edit"] == 1 and found.lost["edit"] == 0 and found.aside.is_file()
     assert edits(ledger) == 1
@@ -211,7 +225,7 @@ def test_a_schema_that_was_changed_is_damage(ledger: Path) -> None:
         connection.execute("DROP TRIGGER edit_no_update")
         connection.commit()
     with pytest.raises(backup.DamagedError, match="the schema is not what it was"):
-        backup.check(ledger)
+        backup.check(ledger, rows=True)
 
 
 def test_a_ledger_that_may_not_be_opened_is_not_called_damaged(
@@ -220,7 +234,7 @@ def test_a_ledger_that_may_not_be_opened_is_not_called_damaged(
     def refused(where: str, uri: bool = True) -> sqlite3.Connection:
         raise sqlite3.OperationalError("unable to open database file")
 
-    monkeypatch.setattr(database, "_opened", refused)
+    monkeypatch.setattr(database, "_open", refused)
     with pytest.raises(SurroundingsError, match="could not be used"):
         list(backup.broken(ledger))
     monkeypatch.setattr(database, "_may_write", lambda folder: False)
@@ -233,7 +247,7 @@ def test_reading_where_nothing_may_be_written(
     ledger: Path, protocol: Protocol, left: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As SQLite says it there; a real disk of that kind is in tests/faults."""
-    opened = database._opened
+    opened = database._open
 
     class Refusing(sqlite3.Connection):
         def execute(self, *given: object) -> sqlite3.Cursor:
@@ -251,7 +265,7 @@ def test_reading_where_nothing_may_be_written(
             writer.execute("INSERT INTO edit VALUES ('e2', 'ok', NULL, '')")
             kept = log.read_bytes()
         log.write_bytes(kept)
-    monkeypatch.setattr(database, "_opened", open_there)
+    monkeypatch.setattr(database, "_open", open_there)
     with pytest.raises(SurroundingsError, match="could not be used"):
         database.connect(ledger, read_only=True)
     monkeypatch.setattr(database, "_may_write", lambda folder: False)

@@ -26,11 +26,11 @@ from stillme.core.records import (
     Trial,
     Verdict,
 )
-from stillme.ledger import Run, shipments, state
-from stillme.ledger.columns import measured, perceived
+from stillme.ledger import Run, batches
+from stillme.ledger.batches import Shard, Step
 from stillme.ledger.database import as_written
-from stillme.ledger.run import LEDGER, Making, attempts, call_row, question_row
-from stillme.ledger.shipments import Shard, Step
+from stillme.ledger.frames import measured, perceived
+from stillme.ledger.run import LEDGER, Making, attempts, call_row, mark_of, question_row, shows
 from stillme.ledger.writer import Insert
 from stillme.protocol import Protocol, from_files
 from tests.ledger.test_run import CALL, picture
@@ -225,13 +225,13 @@ def test_a_lock_that_nobody_signed_is_still_somebodys(tmp_path: Path) -> None:
 def test_a_file_shows_the_run_until_the_run_moves_on(tmp_path: Path, protocol: Protocol) -> None:
     page = tmp_path / "report.html"
     with Run.hold(tmp_path / "r", protocol) as run:
-        assert not state.shows(page, run), "there is none"
-        page.write_text(f"<html>{'x' * 1000}</html>\n{state.mark_of(run)}\n", encoding="utf-8")
-        assert state.shows(page, run)
+        assert not shows(page, run), "there is none"
+        page.write_text(f"<html>{'x' * 1000}</html>\n{mark_of(run)}\n", encoding="utf-8")
+        assert shows(page, run)
         with_an_edit(run)
-        assert not state.shows(page, run)
-        page.write_text(state.mark_of(run), encoding="utf-8")
-        assert state.shows(page, run), "however short it is"
+        assert not shows(page, run)
+        page.write_text(mark_of(run), encoding="utf-8")
+        assert shows(page, run), "however short it is"
 
 
 # Shards of calls
@@ -240,11 +240,11 @@ def test_a_file_shows_the_run_until_the_run_moves_on(tmp_path: Path, protocol: P
 def shipped(run: Run, *steps: tuple[Step, dict[str, str | tuple[str, ...]]], key: str = "s1") -> Shard:
     shard = Shard(key, ("c1", "c2"))
     settings = run.add_settings("judge", {"model": "m"})
-    shipments.plan(run, "j", settings, shard).result()
+    batches.plan(run, "j", settings, shard).result()
     for step, told in steps:
-        shard, done = shipments.note(run, shard, step, **told)
+        shard, done = batches.note(run, shard, step, **told)
         done.result()
-    (kept,) = [one for one in shipments.shards(run, "j", settings) if one.key == key]
+    (kept,) = [one for one in batches.shards(run, "j", settings) if one.key == key]
     assert kept == shard, "what the next process reads is what this one knows"
     return kept
 
@@ -262,8 +262,8 @@ def test_a_shard_is_where_its_last_step_says(tmp_path: Path, protocol: Protocol)
         imported = shipped(run, (Step.IMPORTED, {}), key="s5")
         assert not imported.is_open
         settings = run.add_settings("judge", {"model": "m"})
-        assert [one.key for one in shipments.shards(run, "j", settings)] == ["s1", "s2", "s3", "s4", "s5"]
-        assert shipments.shards(run, "k", settings) == []
+        assert [one.key for one in batches.shards(run, "j", settings)] == ["s1", "s2", "s3", "s4", "s5"]
+        assert batches.shards(run, "k", settings) == []
 
 
 def test_calls_that_came_back_are_told_from_those_that_did_not(tmp_path: Path, protocol: Protocol) -> None:
@@ -275,9 +275,9 @@ def test_calls_that_came_back_are_told_from_those_that_did_not(tmp_path: Path, p
         run.add_attempt(Attempt("c1", Status.TIMEOUT, AT, 0.1)).result()
         run.add_attempt(Attempt("c2", Status.TIMEOUT, "earlier", 0.1)).result()
         every = ["c0", "c1", "c2", "c3"]
-        assert shipments.answered(run, every) == {"c0"}
-        assert shipments.recorded(run, every, AT) == {"c0", "c1"}, "an attempt of another time is another one's"
-        assert shipments.recorded(run, ["c3"], AT) == set()
+        assert batches.answered(run, every) == {"c0"}
+        assert batches.recorded(run, every, AT) == {"c0", "c1"}, "an attempt of another time is another one's"
+        assert batches.recorded(run, ["c3"], AT) == set()
 
 
 def test_a_row_that_stillme_did_not_write_is_said_with_the_way_back(tmp_path: Path, protocol: Protocol) -> None:

@@ -16,7 +16,7 @@ from stillme.core.errors import InputError, SurroundingsError
 from stillme.core.records import Attempt, Edit, Portrait, Status, Verdict
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
-from stillme.ledger.writer import LARGEST_GROUP, Writer
+from stillme.ledger.writer import MAX_GROUP, Writer
 from stillme.protocol import Protocol, from_files
 
 NEW_AXIS = "  - {id: warmth, label: Warmth, neutral: 1, scale: {1: none, 2: some}}\n"
@@ -92,7 +92,7 @@ def test_rows_that_wait_while_others_are_written_share_a_commit(
         all_wait.set()
         for answer in answers:
             answer.result()
-        assert run._writer.commits - before <= 1 + 2000 // LARGEST_GROUP + 1
+        assert run._writer.commits - before <= 1 + 2000 // MAX_GROUP + 1
         assert run.query("PRAGMA synchronous") == [(2,)]
         assert run.query("PRAGMA journal_mode") == [("wal",)]
 
@@ -100,7 +100,7 @@ def test_rows_that_wait_while_others_are_written_share_a_commit(
 def test_a_fast_producer_waits_for_the_disk(
     tmp_path: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stillme.ledger.writer.WAITING_ROOM", 10)
+    monkeypatch.setattr("stillme.ledger.writer.MAX_WAITING", 10)
     with Run.hold(tmp_path / "r", protocol) as run:
         answers = [run.add_attempt(CALL) for _ in range(500)]
         for answer in answers:

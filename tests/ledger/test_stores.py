@@ -69,7 +69,7 @@ def test_a_missing_object_is_named(memory: Distant) -> None:
 
 
 def test_memory_stays_small(memory: Distant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "REMEMBERED", 1000)
+    monkeypatch.setattr(objects, "MAX_CACHED_BYTES", 1000)
     names = [memory.put(bytes([n]) * 300, "jpg") for n in range(10)]
     assert sum(memory._memory.get(name) is not None for name in names) == 3
     assert [memory.get(name, "jpg") for name in names] == [bytes([n]) * 300 for n in range(10)]
@@ -139,7 +139,8 @@ def test_an_audit_with_its_images_elsewhere_is_the_same_audit(tmp_path: Path) ->
 
 def test_storing_waits_for_the_store(memory: Distant, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the store refused is not remembered as stored."""
-    files: Any = memory._connected()[0]
+    with memory._connected() as (found, _):
+        files: Any = found
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError("the line is cut")
@@ -153,9 +154,12 @@ def test_storing_waits_for_the_store(memory: Distant, monkeypatch: pytest.Monkey
 
 
 def test_a_sentence_stays_as_it_is(memory: Distant, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
+    with memory._connected() as (found, _):
+        files: Any = found
+
+    def refuse(*_: object, **__: object) -> None:
         raise SurroundingsError("The store is closed today.")
 
-    monkeypatch.setattr(memory, "_connected", refuse)
+    monkeypatch.setattr(files, "pipe_file", refuse)
     with pytest.raises(SurroundingsError, match=r"^The store is closed today\.$"):
         memory.put(b"one", "jpg")

@@ -55,7 +55,7 @@ def test_whoever_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path, proto
 def test_patient_rows_are_committed_together_and_those_that_hold_somebody_up_take_them_along(
     tmp_path: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "A_MOMENT", WAIT_S)
+    monkeypatch.setattr(writer, "MAX_WAIT_S", WAIT_S)
     with Run.hold(tmp_path / "r", protocol) as run:
         patient = [run.add_verdicts([], [call(f"patient {n}")], patient=True) for n in range(3)]
         time.sleep(0.05)

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stillme.core.export import guarded, write_frame
+from stillme.core.table_files import escape_formulas, write_frame
 from stillme.report.blocks import csv, data
 from stillme.report.browse.gallery import _csv
 
@@ -18,7 +18,7 @@ PLAIN = ("a=b", "O-01", "-3.5", "+1", "-1e-05", "12%", "-4.5%", "−3", "-", "",
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_formula_is_no_formula_any_more(text: str, tmp_path: Path) -> None:
     frame = pl.DataFrame({"detail": [text, None], "n": [-1, 2], "share": [-0.25, 1.5]})
-    assert guarded(frame)["detail"].to_list() == [f"'{text}", None]
+    assert escape_formulas(frame)["detail"].to_list() == [f"'{text}", None]
     written = pl.read_csv(write_frame(frame, tmp_path / "t.csv"))
     assert written["detail"][0] == f"'{text}" and written["n"].to_list() == [-1, 2]
     assert written["share"].to_list() == [-0.25, 1.5]
@@ -29,7 +29,7 @@ def test_a_formula_is_no_formula_any_more(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_words_and_numbers_stay_as_they_are(text: str) -> None:
-    assert guarded(pl.DataFrame({"a": [text]}))["a"][0] == text
+    assert escape_formulas(pl.DataFrame({"a": [text]}))["a"][0] == text
 
 
 def test_parquet_is_not_changed(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from stillme.engine.http import Client
 from stillme.engine.progress import Progress
 from stillme.judges.gemini_batches import tagged
 from stillme.ledger import Run
+from stillme.ledger.batches import Shard, Step, shards
 from stillme.ledger.run import settings_hash
-from stillme.ledger.shipments import Shard, Step, shards
 from stillme.plan.config import Config
 from stillme.protocol import Protocol
 from stillme.steps import batch

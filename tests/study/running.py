@@ -27,7 +27,7 @@ from stillme.study.db import people, seats
 from stillme.study.db.keys import Keys
 from stillme.study.db.store import connect, write_now
 from stillme.study.server.serve import Options, data_folder, database, serve
-from stillme.web.sessions import secret
+from stillme.web.middleware import secret
 from tests.web.tool import ROOT
 
 T = TypeVar("T")

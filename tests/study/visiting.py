@@ -23,7 +23,7 @@ from stillme.study.rehearsal.browsing import Form, Page, read
 from stillme.study.server.app import make_app
 from stillme.study.server.desk import Serving, Study
 from stillme.study.server.door import cookie_name
-from stillme.web.guard import Hosts
+from stillme.web.middleware import Hosts
 from tests.study import bundles as made
 
 KEYS = Keys(b"k" * 32)

@@ -14,9 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from stillme.core import parquet
 from stillme.core.errors import InputError, disk
-from stillme.core.parquet import DamagedError
+from stillme.core.table_files import DamagedError, read_parquet
 from stillme.protocol import Protocol, builtin
 from stillme.stats import printed
 from stillme.stats.lint import Finding, Linted, Ran, Severity
@@ -68,7 +67,7 @@ def _read(file: Path, name: str) -> Table:
     with disk(file):
         try:
             if file.suffix == ".parquet":
-                return printed.typed(name, parquet.read(file.read_bytes()))
+                return printed.typed(name, read_parquet(file.read_bytes()))
             return printed.read(name, pl.read_csv(file, infer_schema=False))
         except (pl.exceptions.PolarsError, DamagedError, UnicodeDecodeError) as error:
             raise InputError(f"{file} cannot be read as a table: {_first(error)}.", "Check the file.") from None

@@ -1,4 +1,4 @@
-"""sRGB and CIELAB (D65): conversion, differences, and the angles that people who study skin colour use."""
+"""sRGB and CIELAB (D65): conversion, differences, and the angles that studies of skin colour use."""
 
 from __future__ import annotations
 
@@ -17,11 +17,20 @@ TO_XYZ = np.array(
 WHITE = TO_XYZ.sum(1)  # the white of sRGB itself, so that grey has no chroma
 
 
+def srgb_to_linear(level: NDArray[np.floating]) -> Floats:
+    """Linear light of sRGB levels from 0 to 1 (IEC 61966-2-1)."""
+    return np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
+
+
+def linear_to_srgb(light: NDArray[np.floating]) -> Floats:
+    """sRGB levels of linear light from 0 to 1; the inverse of `srgb_to_linear`."""
+    return np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
+
+
 @functools.cache
 def light() -> NDArray[np.float32]:
     """Linear light of each of the 256 levels."""
-    level = np.arange(256) / 255
-    return np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4).astype(np.float32)
+    return srgb_to_linear(np.arange(256) / 255).astype(np.float32)
 
 
 def srgb_to_lab(rgb: Bytes) -> NDArray[np.float32]:
@@ -43,61 +52,56 @@ def hue(lab: Floats) -> float:
 
 
 def turn(before: float, after: float) -> float:
-    """From one angle to another the short way round, in degrees."""
+    """The difference of two angles the short way round, in degrees."""
     return (after - before + 180) % 360 - 180
 
 
 def individual_typology_angle(lab: Floats) -> float:
-    """ITA in degrees. Description only: it is unstable under the edits that matter here."""
+    """ITA in degrees. For description only: it is unstable under the edits that matter here."""
     return float(np.degrees(np.arctan2(lab[0] - 50, lab[2])))
 
 
-def delta_e_2000(one: NDArray[np.floating], other: NDArray[np.floating]) -> NDArray[np.floating]:
-    """CIEDE2000 with unit weights, elementwise over (…, 3) Lab arrays. Keeps the arrays' precision."""
-    (l1, a1, b1), (l2, a2, b2) = np.moveaxis(one, -1, 0), np.moveaxis(other, -1, 0)
-    mean_chroma = (np.hypot(a1, b1) + np.hypot(a2, b2)) / 2
-    stretch = 1 + _toward_grey(mean_chroma) / 2
+def delta_e_2000(first: NDArray[np.floating], second: NDArray[np.floating]) -> NDArray[np.floating]:
+    """CIEDE2000 with unit weights, elementwise over (…, 3) Lab arrays. Keeps the arrays' precision.
+
+    Sharma, Wu and Dalal (2005), "The CIEDE2000 color-difference formula", equations 2 to 22.
+    """
+    (l1, a1, b1), (l2, a2, b2) = np.moveaxis(first, -1, 0), np.moveaxis(second, -1, 0)
+    seventh = ((np.hypot(a1, b1) + np.hypot(a2, b2)) / 2) ** 7
+    stretch = 1 + (1 - np.sqrt(seventh / (seventh + 25.0**7))) / 2
     c1, c2 = np.hypot(stretch * a1, b1), np.hypot(stretch * a2, b2)
     h1, h2 = np.arctan2(b1, stretch * a1) % (2 * np.pi), np.arctan2(b2, stretch * a2) % (2 * np.pi)
-    dh, mean_h = _hues(h1, h2, c1 * c2 == 0)
+    dh, mean_h = _hue_difference_and_mean(h1, h2, c1 * c2 == 0)
     dl, dc, dhue = l2 - l1, c2 - c1, 2 * np.sqrt(c1 * c2) * np.sin(dh / 2)
     mean_l, mean_c = (l1 + l2) / 2, (c1 + c2) / 2
     sl = 1 + 0.015 * (mean_l - 50) ** 2 / np.sqrt(20 + (mean_l - 50) ** 2)
-    sc, sh = 1 + 0.045 * mean_c, 1 + 0.015 * mean_c * _wobble(mean_h)
+    t = np.asarray(
+        1
+        - 0.17 * np.cos(mean_h - math.radians(30))
+        + 0.24 * np.cos(2 * mean_h)
+        + 0.32 * np.cos(3 * mean_h + math.radians(6))
+        - 0.20 * np.cos(4 * mean_h - math.radians(63))
+    )
+    sc, sh = 1 + 0.045 * mean_c, 1 + 0.015 * mean_c * t
     rotation = _rotation(mean_c, mean_h)
     squared = (dl / sl) ** 2 + (dc / sc) ** 2 + (dhue / sh) ** 2 + rotation * (dc / sc) * (dhue / sh)
     return np.asarray(np.sqrt(np.maximum(squared, 0)))
 
 
-def _toward_grey(chroma: NDArray[np.floating]) -> NDArray[np.floating]:
-    seventh = chroma**7
-    return np.asarray(1 - np.sqrt(seventh / (seventh + 25.0**7)))
-
-
-def _hues(
+def _hue_difference_and_mean(
     h1: NDArray[np.floating], h2: NDArray[np.floating], grey: NDArray[np.bool_]
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """Difference the short way round, and the mean hue; a grey has no hue of its own."""
-    apart = h2 - h1
-    difference = np.where(apart > np.pi, apart - 2 * np.pi, np.where(apart < -np.pi, apart + 2 * np.pi, apart))
+    """The difference the short way round, and the mean hue; a grey has no hue."""
+    dh = h2 - h1
+    difference = np.where(dh > np.pi, dh - 2 * np.pi, np.where(dh < -np.pi, dh + 2 * np.pi, dh))
     total = h1 + h2
     around = np.where(total < 2 * np.pi, total + 2 * np.pi, total - 2 * np.pi)
-    mean = np.where(np.abs(apart) <= np.pi, total, around) / 2
+    mean = np.where(np.abs(dh) <= np.pi, total, around) / 2
     return np.where(grey, 0, difference), np.where(grey, total, mean)
 
 
-def _wobble(h: NDArray[np.floating]) -> NDArray[np.floating]:
-    return np.asarray(
-        1
-        - 0.17 * np.cos(h - math.radians(30))
-        + 0.24 * np.cos(2 * h)
-        + 0.32 * np.cos(3 * h + math.radians(6))
-        - 0.20 * np.cos(4 * h - math.radians(63))
-    )
-
-
 def _rotation(chroma: NDArray[np.floating], h: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The term for blues, where hue and chroma pull at each other."""
+    """The rotation term for blues, where differences of hue and chroma interact."""
     angle = math.radians(30) * np.exp(-(((np.degrees(h) - 275) / 25) ** 2))
     seventh = chroma**7
     return np.asarray(-2 * np.sqrt(seventh / (seventh + 25.0**7)) * np.sin(2 * angle))

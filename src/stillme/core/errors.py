@@ -1,4 +1,4 @@
-"""The error tree. An error is a sentence that says what is wrong and where, and a next step.
+"""The error tree. An error is a sentence with what is wrong and where, and a next step.
 
 StillmeError              exit 1
 ├── InputError            exit 2   something the user wrote: audit.yaml, protocol, command line
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class StillmeError(Exception):
@@ -25,7 +25,8 @@ class StillmeError(Exception):
     exit_code = 1
 
     def __init__(self, sentence: str, next_step: str = "") -> None:
-        self.sentence, self.next_step = printable(sentence), printable(next_step)
+        self.sentence = printable(sentence)
+        self.next_step = printable(next_step)
         super().__init__(self.sentence)
 
     def __str__(self) -> str:
@@ -33,27 +34,32 @@ class StillmeError(Exception):
 
 
 def printable(text: str) -> str:
-    """Half a character, as JSON can hold it, can be printed nowhere; what steers a terminal is spelled out."""
-    return _STEERING.sub(
-        lambda found: f"\\x{ord(found[0]):02x}", text.encode("utf-8", "backslashreplace").decode()
-    )
+    """The text with control characters and lone surrogates (JSON can hold them) written as escapes."""
+    encodable = text.encode("utf-8", "backslashreplace").decode()
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", encodable)
 
 
 class InputError(StillmeError):
+    """Something that the user wrote is wrong."""
+
     exit_code = 2
 
 
 class SurroundingsError(StillmeError):
+    """The machine lacks something: disk space, a permission, a key, an extra."""
+
     exit_code = 3
 
 
 class IncompleteError(StillmeError):
+    """Stopped with work left; running again resumes."""
+
     exit_code = 4
 
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """One thing that is wrong in a file that the user wrote."""
+    """One problem in a file that the user wrote."""
 
     file: str
     line: int
@@ -66,7 +72,7 @@ class Fault:
 
 
 class FaultsError(InputError):
-    """Every fault found, so that one round of mending is enough."""
+    """All faults of a file at once, so that one round of fixing is enough."""
 
     def __init__(self, faults: Sequence[Fault], next_step: str = "") -> None:
         self.faults = tuple(sorted(set(faults)))
@@ -76,7 +82,7 @@ class FaultsError(InputError):
 
 
 def explain_os_error(error: OSError, path: Path) -> SurroundingsError:
-    """A sentence for the ways in which a disk says no."""
+    """A sentence for an error of the file system."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return SurroundingsError(
             f"The disk that holds {path} is full.",
@@ -92,7 +98,7 @@ def explain_os_error(error: OSError, path: Path) -> SurroundingsError:
 
 @contextmanager
 def disk(path: Path) -> Iterator[None]:
-    """Turns what the disk says about `path` into a sentence."""
+    """Turn errors of the file system about `path` into sentences."""
     try:
         yield
     except OSError as error:

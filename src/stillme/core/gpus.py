@@ -1,4 +1,4 @@
-"""The graphics cards of this machine, as nvidia-smi tells of them, or as torch does. Loads nothing itself."""
+"""The GPUs of this machine, as nvidia-smi or torch list them. Loads nothing itself."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-_ASK = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
-PATIENCE = 10  # seconds; a driver that hangs must not hang a plan
-LOADING = 120  # seconds; torch is large, and a disk may be slow
+_QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+TIMEOUT_S = 10  # a driver that hangs must not hang a plan
+TORCH_TIMEOUT_S = 120  # torch is large, and a disk may be slow
 # Run by another process, so that nothing of torch, nor of what it does when a driver is broken, stays here.
 _BY_TORCH = """
 import torch
@@ -28,24 +28,24 @@ class Gpu:
 
 
 def here() -> tuple[Gpu, ...] | None:
-    """The cards; none where there is no card; None where nobody can tell."""
+    """The GPUs; empty without nvidia-smi; None if it failed, so that nothing is known."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
     try:
-        done = subprocess.run([program, *_ASK], capture_output=True, text=True, timeout=PATIENCE, check=True)  # noqa: S603 (no shell, and the words are ours)
-        return read(done.stdout)
+        result = subprocess.run([program, *_QUERY], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)  # noqa: S603 (no shell, and fixed arguments)
+        return read(result.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
 
 
 def by_torch() -> tuple[Gpu, ...] | None:
-    """The cards that torch can use, of any maker; slow, for torch is loaded to be asked. None where it fails."""
+    """The GPUs that torch can use, of any maker; slow, as another process loads torch. None if that fails."""
     try:
-        done = subprocess.run(  # noqa: S603 - our own words, to ourselves
-            [sys.executable, "-c", _BY_TORCH], capture_output=True, text=True, timeout=LOADING, check=True
+        result = subprocess.run(  # noqa: S603 - no shell, and fixed arguments
+            [sys.executable, "-c", _BY_TORCH], capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, check=True
         )
-        return read(done.stdout)
+        return read(result.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
 

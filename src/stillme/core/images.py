@@ -1,7 +1,7 @@
-"""Images: open, verify, show as a viewer would, encode. The only place that knows image formats.
+"""Images: open, verify, decode as a viewer would show them, encode. The only place that knows image formats.
 
-Levels are sRGB. A picture that carries another colour profile is converted; one that carries none, or a broken
-one, is taken to be sRGB, as editors write it.
+Levels are sRGB. An image with another colour profile is converted; one without a profile, or with a broken one, is
+taken to be sRGB, as editors write it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageCms, UnidentifiedImageError
 
-LARGEST_PIXELS = 64_000_000
-# All that is ever parsed: others are rare, and Pillow hands some of them (EPS) to another program.
+MAX_PIXELS = 64_000_000  # 192 MB as 8-bit RGB; a decompression bomb is refused before it is decoded
+# All formats that are ever parsed: others are rare, and Pillow hands some of them (EPS) to another program.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
 _EXTENSIONS = {"JPEG": "jpg", "PNG": "png", "WEBP": "webp"}
 _SEVERAL_JPEGS = "MPO"  # Pillow's name
@@ -36,21 +36,21 @@ _UPRIGHT = {
 }
 _SPACES = {"RGB": "RGB ", "L": "GRAY", "CMYK": "CMYK"}  # mode -> a colour profile's name for it
 _METHODS = {"lanczos": Image.Resampling.LANCZOS, "bicubic": Image.Resampling.BICUBIC}
-SMALL = 128  # side at which colour is looked for
-GREY = 6  # levels: where channels differ by less than this all over, a picture has no colour
+GREY_CHECK_SIDE = 128  # pixels: side at which colour is looked for
+MAX_GREY_DIFFERENCE = 6  # levels between channels, all over: scans and JPEG leave a few in a grey image
 _SAME = 2  # levels: a profile that moves no colour further is sRGB under any name
 
-# What is wrong with an image is an error here, or of no account (broken EXIF); Pillow's own limit is above ours.
+# Faults of an image are errors here, or do not matter (broken EXIF); Pillow's own limit is above ours.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 class BadImageError(ValueError):
-    """Not a usable image; the text says why, in words that fit after 'the image'."""
+    """Not a usable image; the text is the reason, in words that fit after 'the image'."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an image file without interpreting it."""
+    """Format and size of an image file."""
 
     extension: str
     width: int
@@ -58,11 +58,11 @@ class Facts:
     is_blank: bool = False  # one flat colour: what an editor returns when something went wrong inside
 
 
-UNKNOWN = Facts("bin", 0, 0)  # bytes that are no image are kept all the same
+UNKNOWN = Facts("bin", 0, 0)  # bytes that are not an image are kept, too
 
 
 def inspect(content: bytes) -> Facts:
-    """Decodes the whole image, so that a cut-off file is found here and not later."""
+    """Decode the whole image, so that a truncated file is an error here and not later."""
     return _facts(_open(content))
 
 
@@ -70,25 +70,22 @@ def _facts(image: Image.Image) -> Facts:
     extension = _EXTENSIONS.get(_format(image))
     if extension is None:
         raise BadImageError(f"is of the format {image.format}; JPEG, PNG and WebP are read")
-    return Facts(extension, image.width, image.height, _is_flat(image))
-
-
-def _format(image: Image.Image) -> str:
-    """A JPEG with further pictures behind it, as phones write them, is a JPEG."""
-    return "JPEG" if image.format == _SEVERAL_JPEGS else image.format or ""
-
-
-def _is_flat(image: Image.Image) -> bool:
     try:
         bands = _over_white(_eight_bits(image)).getextrema()
     except Exception as error:
         raise _undecodable(error) from None
-    return all(isinstance(band, tuple) and band[0] == band[1] for band in bands)
+    is_blank = all(isinstance(band, tuple) and band[0] == band[1] for band in bands)
+    return Facts(extension=extension, width=image.width, height=image.height, is_blank=is_blank)
+
+
+def _format(image: Image.Image) -> str:
+    """Pillow's name of the format; a JPEG with further images behind it, as phones write them, is a JPEG."""
+    return "JPEG" if image.format == _SEVERAL_JPEGS else image.format or ""
 
 
 @dataclass(frozen=True)
 class Examined:
-    """An image file decoded once: what it is, what is unusual about it, and the picture as a viewer shows it."""
+    """An image file decoded once: its format, its peculiarities, and its pixels as a viewer shows them."""
 
     facts: Facts
     frames: int
@@ -100,39 +97,43 @@ class Examined:
 
 
 def examine(content: bytes) -> Examined:
-    """Decodes the whole image and says what is unusual about it."""
+    """Decode the whole image and describe what is unusual about it."""
     image = _open(content)
     facts = _facts(image)
     frames = 1 if image.format == _SEVERAL_JPEGS else int(getattr(image, "n_frames", 1))
     mode = image.mode
     profile = image.info.get("icc_profile")
-    odd = isinstance(profile, bytes) and mode in _SPACES and _transform(profile, mode) is not None
-    turned = _upright(image) is not image
+    has_profile = isinstance(profile, bytes) and mode in _SPACES and _transform(profile, mode) is not None
+    is_turned = _upright(image) is not image
     shown = _as_shown(image)
-    return Examined(facts, frames, mode, turned, _is_grey(shown), odd, np.asarray(shown))
-
-
-def _is_grey(image: Image.Image) -> bool:
-    """Whether channels hardly differ anywhere: scans and JPEG leave a few levels."""
-    small = np.asarray(image.resize((SMALL, SMALL), Image.Resampling.BOX), np.int16)
-    return float(np.percentile(small.max(-1) - small.min(-1), 99)) < GREY
+    small = np.asarray(shown.resize((GREY_CHECK_SIDE, GREY_CHECK_SIDE), Image.Resampling.BOX), np.int16)
+    is_grey = float(np.percentile(small.max(-1) - small.min(-1), 99)) < MAX_GREY_DIFFERENCE
+    return Examined(
+        facts=facts,
+        frames=frames,
+        mode=mode,
+        is_turned=is_turned,
+        is_grey=is_grey,
+        has_profile=has_profile,
+        pixels=np.asarray(shown),
+    )
 
 
 def small_grey(picture: Pixels, side: int) -> Pixels:
-    """The picture's luma, stretched to side × side: means of equal parts."""
+    """The luma of an image, stretched to side × side: means of equal parts."""
     grey = Image.fromarray(picture).convert("L")
     return np.asarray(grey.resize((side, side), Image.Resampling.BOX))
 
 
 def plain(content: bytes) -> bytes:
-    """The picture as a viewer would show it, without loss: upright, sRGB, one frame. PNG."""
+    """The image as a viewer would show it, without loss: upright, sRGB, one frame. PNG."""
     buffer = io.BytesIO()
     _shown(content).save(buffer, "PNG", icc_profile=None)
     return buffer.getvalue()
 
 
 def enlarged(content: bytes, side: int, method: str) -> bytes:
-    """The picture with its shorter side brought to `side` by a named method; PNG, so nothing is lost again."""
+    """The image with its shorter side scaled to `side` by a named method; PNG, so nothing is lost again."""
     image = _shown(content)
     scale = side / min(image.size)
     size = (round(image.width * scale), round(image.height * scale))
@@ -143,36 +144,36 @@ def enlarged(content: bytes, side: int, method: str) -> bytes:
 
 
 def require_room(width: int, height: int) -> None:
-    """No picture is made that could not be read again."""
-    if width * height > LARGEST_PIXELS:
-        raise BadImageError(f"would have {width} × {height} pixels; the limit is {LARGEST_PIXELS:,}")
+    """Refuse a size that could not be read again."""
+    if width * height > MAX_PIXELS:
+        raise BadImageError(f"would have {width} × {height} pixels; the limit is {MAX_PIXELS:,}")
 
 
 def fitted(content: bytes, side: int) -> Pixels:
-    """The whole picture as a viewer would show it, its longer side brought to `side`; never distorted."""
-    return _brought(_shown(content), side)
+    """The whole image as a viewer would show it, its longer side scaled to `side`; never distorted."""
+    return _fit(_shown(content), side)
 
 
 def reduced(content: bytes, side: int) -> Pixels:
-    """As `fitted`, in a fraction of the time where a JPEG is much larger: it is decoded no larger than needed."""
-    return _brought(_as_shown(_open(content, least=side)), side)
+    """As `fitted`, but much faster for a large JPEG: it is decoded no larger than needed."""
+    return _fit(_as_shown(_open(content, least=side)), side)
 
 
-def _brought(image: Image.Image, side: int) -> Pixels:
+def _fit(image: Image.Image, side: int) -> Pixels:
     scale = side / max(image.size)
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
     return np.asarray(image if size == image.size else image.resize(size, Image.Resampling.LANCZOS))
 
 
 def webp(picture: Pixels, quality: int = 80, effort: int = 4) -> bytes:
-    """A small file of a picture. `effort`: 0 is quickest, 6 smallest."""
+    """A small WebP file. `effort`: 0 is fastest, 6 smallest."""
     buffer = io.BytesIO()
     Image.fromarray(picture).save(buffer, "WEBP", quality=quality, method=effort)
     return buffer.getvalue()
 
 
 def pixels(content: bytes) -> Pixels:
-    """The picture as a viewer would show it: its first frame, upright, over white, as 8-bit sRGB."""
+    """The image as a viewer would show it: its first frame, upright, over white, as 8-bit sRGB."""
     return np.asarray(_shown(content))
 
 
@@ -191,29 +192,29 @@ def lossless(picture: Pixels) -> bytes:
 
 
 def comment(content: bytes) -> str:
-    """The comment inside a JPEG, without decoding the picture; empty where there is none."""
+    """The comment inside a JPEG, without decoding the image; empty where there is none."""
     image = _header(content)
-    found = b"" if image is None else image.info.get("comment", b"")
-    return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+    text = b"" if image is None else image.info.get("comment", b"")
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
 
 def media_type(content: bytes) -> str:
-    """The file's MIME type, without decoding the picture; empty where it is none that is read."""
+    """The file's MIME type, without decoding the image; empty for formats that are not read."""
     image = _header(content)
-    found = "" if image is None else _format(image)
-    return Image.MIME[found] if found in _EXTENSIONS else ""
+    name = "" if image is None else _format(image)
+    return Image.MIME[name] if name in _EXTENSIONS else ""
 
 
 def _header(content: bytes) -> Image.Image | None:
-    """The picture before it is decoded; None where not even its head can be read."""
+    """The image before it is decoded; None where not even its header can be read."""
     try:
         return Image.open(io.BytesIO(content), formats=_FORMATS)
-    except Exception:  # parsers of heads raise whatever they come upon
+    except Exception:  # parsers of headers raise all kinds of errors
         return None
 
 
 def thumbnail(content: bytes, side: int, quality: int = 80) -> bytes:
-    """A small WebP of the whole picture, undistorted."""
+    """A small WebP of the whole image, undistorted."""
     image = _shown(content)
     image.thumbnail((side, side), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
@@ -222,11 +223,11 @@ def thumbnail(content: bytes, side: int, quality: int = 80) -> bytes:
 
 
 def _open(content: bytes, least: int = 0) -> Image.Image:
-    """`least`: the side that is enough, where a file can be decoded smaller than it is."""
+    """`least`: the side that is enough, for files that can be decoded smaller than they are."""
     try:
         image = Image.open(io.BytesIO(content), formats=_FORMATS)
-        if image.width * image.height > LARGEST_PIXELS:
-            raise BadImageError(f"has {image.width} × {image.height} pixels; the limit is {LARGEST_PIXELS:,}")
+        if image.width * image.height > MAX_PIXELS:
+            raise BadImageError(f"has {image.width} × {image.height} pixels; the limit is {MAX_PIXELS:,}")
         if least:
             image.draft(None, (least, least))
         image.load()
@@ -235,7 +236,7 @@ def _open(content: bytes, least: int = 0) -> Image.Image:
     except UnidentifiedImageError:
         raise BadImageError("is not an image file") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise BadImageError(f"claims more than {LARGEST_PIXELS:,} pixels") from None
+        raise BadImageError(f"claims more than {MAX_PIXELS:,} pixels") from None
     except Exception as error:
         raise _undecodable(error) from None
     return image
@@ -267,20 +268,20 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 
 def _upright(image: Image.Image) -> Image.Image:
     try:
-        turned = _UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
-    except Exception:  # EXIF that cannot be read says nothing
-        turned = None
-    return image if turned is None else image.transpose(turned)
+        transpose = _UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # broken EXIF is ignored, as viewers do
+        transpose = None
+    return image if transpose is None else image.transpose(transpose)
 
 
 def _over_white(image: Image.Image, profile: bytes = b"") -> Image.Image:
     """RGB without transparency."""
     if not image.has_transparency_data:
         return _in_srgb(image, profile)
-    whole = image.convert("RGBA")
-    sheet = Image.new("RGB", image.size, (255, 255, 255))
-    sheet.paste(_in_srgb(whole, profile), mask=whole.getchannel("A"))
-    return sheet
+    with_alpha = image.convert("RGBA")
+    canvas = Image.new("RGB", image.size, (255, 255, 255))
+    canvas.paste(_in_srgb(with_alpha, profile), mask=with_alpha.getchannel("A"))
+    return canvas
 
 
 def _in_srgb(image: Image.Image, profile: bytes) -> Image.Image:
@@ -293,23 +294,23 @@ def _in_srgb(image: Image.Image, profile: bytes) -> Image.Image:
 def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
     """From a profile's colours to sRGB; None where it is broken, for other bands than these, or sRGB itself."""
     try:
-        own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-        if own.profile.xcolor_space != _SPACES[mode]:
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        if source.profile.xcolor_space != _SPACES[mode]:
             return None
         srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB"))
-        found = ImageCms.ImageCmsTransform(own, srgb, mode, "RGB")
-        return found if _moves(found, mode) else None
+        transform = ImageCms.ImageCmsTransform(source, srgb, mode, "RGB")
+        return transform if _changes_colours(transform, mode) else None
     except Exception:  # a broken profile, or a Pillow without LittleCMS
         return None
 
 
-def _moves(transform: ImageCms.ImageCmsTransform, mode: str) -> bool:
-    """Whether some colour comes out otherwise than it would without the profile."""
+def _changes_colours(transform: ImageCms.ImageCmsTransform, mode: str) -> bool:
+    """Whether some colour differs from what it would be without the profile."""
     bands = len(Image.new(mode, (1, 1)).getbands())
     grid = np.array(list(itertools.product(range(0, 256, 51), repeat=bands)), np.uint8)
     shades = Image.frombytes(mode, (len(grid), 1), grid.tobytes())
-    apart = np.asarray(transform.apply(shades), np.int16) - np.asarray(shades.convert("RGB"), np.int16)
-    return bool(np.abs(apart).max() > _SAME)
+    difference = np.asarray(transform.apply(shades), np.int16) - np.asarray(shades.convert("RGB"), np.int16)
+    return bool(np.abs(difference).max() > _SAME)
 
 
 def black(side: int) -> Pixels:

@@ -1,5 +1,8 @@
-"""One process at a time holds a run, a selection, or serves a study. The kernel drops the lock when the holder
-dies, however it dies."""
+"""One process at a time writes a run, a selection, or serves a study.
+
+The kernel drops the lock when its holder dies, however it dies. Not `filelock`: it empties the lock file at every
+try (and removes it at release), so the process that waits could not be told which process it waits for.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,31 @@ from stillme.core.errors import SurroundingsError, disk
 if sys.platform == "win32":  # pragma: no cover (there is no Windows where the tests run)
     import msvcrt
 
-    def _take(descriptor: int) -> None:
+    def take_lock(descriptor: int) -> None:
         os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # behind what is signed: a locked byte can't be read by others
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
-    def _take(descriptor: int) -> None:
+    def take_lock(descriptor: int) -> None:
+        """Lock an open file for as long as it is open; OSError where another process has it."""
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-_TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # how systems say that it is held
+_TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # how systems say that another has it
+
+
+class InUseError(SurroundingsError):
+    """Another process has the lock."""
 
 
 class Lock:
-    """`with Lock(run):` holds the run directory, or says who does. `what`: what it is called when it does."""
+    """`with Lock(run):` keeps other processes out of the run directory, or says which one is there.
+
+    Args:
+        run: the folder that is locked, by a file in it.
+        what: what the folder is called in the message.
+    """
 
     def __init__(self, run: Path, name: str = "lock", what: str = "The run") -> None:
         self.path = run / name
@@ -43,34 +56,32 @@ class Lock:
         with disk(self.path):
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            self._hold()
+            self._acquire()
         except BaseException:
             os.close(self._descriptor)  # what stayed open would stay locked
             raise
         return self
 
-    def _hold(self) -> None:
+    def _acquire(self) -> None:
+        """Take the lock and sign it with this process, for the message to others."""
         try:
-            _take(self._descriptor)
+            take_lock(self._descriptor)
         except OSError as error:
             if error.errno not in _TAKEN:
                 raise SurroundingsError(
                     f"{self.path} cannot be locked: {error.strerror}.",
                     "Choose a folder on a disk that knows locks; some network disks have to be mounted with them.",
                 ) from error
-            raise SurroundingsError(
+            raise InUseError(
                 f"{self.what} {self.run} is in use by {holder(self.path)}.",
                 "Wait until it ends, or stop it; then run the same command again.",
             ) from None
-        self._sign()
-
-    def _sign(self) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+        signature = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
         with disk(self.path):
             os.ftruncate(self._descriptor, 0)
             os.lseek(self._descriptor, 0, os.SEEK_SET)
-            os.write(self._descriptor, text.encode())
+            os.write(self._descriptor, signature.encode())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -79,9 +90,9 @@ class Lock:
 
 
 def holder(path: Path) -> str:
-    """Who signed the lock, in words."""
+    """The process that signed the lock, in words."""
     try:
-        signed = json.loads(path.read_text())
-        return f"process {signed['pid']} on {signed['host']}, since {signed['since']}"
+        signature = json.loads(path.read_text())
+        return f"process {signature['pid']} on {signature['host']}, since {signature['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

@@ -1,7 +1,8 @@
-"""What an audit is made of: portraits, trials, edits, verdicts, measurements, attempts; statuses and keys. Frozen.
+"""The records of an audit: portraits, trials, edits, verdicts, measurements, attempts; statuses and keys. Frozen.
 
 A key is the hash of what a row depends on, so the same work has the same key on every machine and is never
-paid for twice. Nothing here knows where a record is stored or who made it.
+paid for twice. `digest` hashes its keyword names, too: renaming one changes every key. Nothing here knows where a
+record is stored or what made it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 
 class Status(StrEnum):
-    """How a call to an editor, a judge or an instrument ended. The closed list; a value exists only with `ok`."""
+    """How a call to an editor, a judge or an instrument ended. A closed list; a value exists only with `ok`."""
 
     OK = "ok"
     REFUSED = "refused"
@@ -34,18 +35,18 @@ class Status(StrEnum):
     NO_FACE = "no_face"
     TOO_SMALL = "too_small"  # a face of too few pixels to measure
     PROFILE = "profile"  # turned so far that the mesh does not hold
-    GREYSCALE = "greyscale"  # a picture without colour says nothing about skin tone
-    PENDING = "pending"  # not made yet; stands in frames only, never in the ledger
-    LEFT_OUT = "left_out"  # outside the share that is measured; stands in frames only
+    GREYSCALE = "greyscale"  # an image without colour has no skin tone to measure
+    PENDING = "pending"  # not made yet; in frames only, never in the ledger
+    LEFT_OUT = "left_out"  # outside the share that is measured; in frames only
 
     @property
     def is_final(self) -> bool:
-        """Data that a second try would not change; everything else is tried again on the next run."""
+        """Whether a retry would not change it; every other status is retried on the next run."""
         return self in _FINAL
 
     @property
     def stage(self) -> str:
-        """Where a refusal happened: on the way in, on the way out, or in the model's own words; else empty."""
+        """Where a refusal happened: input, output, or model (in its own words); empty for other statuses."""
         return _STAGES.get(self, "")
 
     @property
@@ -79,10 +80,10 @@ class Role(StrEnum):
 
     PRIMARY = "primary"
     SECONDARY = "secondary"
-    INSTRUMENT = "instrument"  # measured, not judged: stands beside the ensemble, never in it
+    INSTRUMENT = "instrument"  # measured, not judged: reported next to the ensemble, never in it
 
 
-# The experiments. Controls ask for nothing; calibration shows judges pairs whose truth is known.
+# The experiments. Controls request no change; calibration shows judges pairs whose truth is known.
 DIAGNOSE = "diagnose"
 CONTROLS = "controls"
 MITIGATE = "mitigate"
@@ -94,17 +95,17 @@ DRIFT = "drift"
 PEOPLE = "people"
 FEATURES = "features"
 
-# What people decide of a scene besides the axes of the rubric: how whoever is in the target's occupation presents.
+# What people decide about a scene besides the rubric's axes: the gender presentation in the target's occupation.
 TARGET_GENDER = "target_gender"
 
 
 def canonical(value: Any) -> str:
-    """One spelling for equal data: sorted keys, no spaces."""
+    """JSON with one spelling for equal data: sorted keys, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest(kind: str, **parts: Any) -> str:
-    """A key: what kind of thing, and everything that it depends on."""
+    """A key: the hash of a kind and of everything that the row depends on, names of the parts included."""
     return hashlib.sha256(canonical({"kind": kind, **parts}).encode()).hexdigest()
 
 
@@ -131,12 +132,20 @@ class Portrait:
         split: str = "",
     ) -> Portrait:
         key = digest("portrait", source=source, source_id=source_id, image=image, labels=dict(labels))
-        return cls(key, source, source_id, image, dict(labels), licence, split)
+        return cls(
+            key=key,
+            source=source,
+            source_id=source_id,
+            image=image,
+            labels=dict(labels),
+            licence=licence,
+            split=split,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One edit that the design asks for. Trials that need the very same edit share it by `edit`."""
+    """One requested edit of the design. Trials that need exactly the same edit share it by `edit`."""
 
     key: str
     edit: str
@@ -151,16 +160,16 @@ class Trial:
     image: str
     partner: str = ""  # a second portrait that the edit starts from, and its picture
     partner_image: str = ""
-    about: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the experiment says of it; in no key
+    about: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the experiment's metadata; in no key
 
     @property
     def is_control(self) -> bool:
-        """Whether it asks for nothing: such an edit is measured and never judged."""
+        """Whether it requests no change: such an edit is measured and never judged."""
         return self.experiment == CONTROLS
 
     @property
     def form(self) -> str:
-        """The form that judges fill in about it."""
+        """The form that judges fill in for it."""
         return PEOPLE if self.experiment == STEREOTYPE else DRIFT
 
     @classmethod
@@ -178,9 +187,9 @@ class Trial:
         partner: Portrait | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> Trial:
-        further = {"references": [partner.image]} if partner else {}
+        references = {"references": [partner.image]} if partner else {}
         edit = digest(
-            "edit", image=portrait.image, instruction=instruction, settings=settings, seed=seed, **further
+            "edit", image=portrait.image, instruction=instruction, settings=settings, seed=seed, **references
         )
         names = {
             "experiment": experiment,
@@ -192,20 +201,20 @@ class Trial:
         }
         key = digest("trial", edit=edit, **names)
         return cls(
-            key,
-            edit,
-            experiment,
-            arm,
-            prompt,
-            instruction,
-            editor,
-            settings,
-            seed,
-            portrait.key,
-            portrait.image,
-            partner.key if partner else "",
-            partner.image if partner else "",
-            about or {},
+            key=key,
+            edit=edit,
+            experiment=experiment,
+            arm=arm,
+            prompt=prompt,
+            instruction=instruction,
+            editor=editor,
+            settings=settings,
+            seed=seed,
+            portrait=portrait.key,
+            image=portrait.image,
+            partner=partner.key if partner else "",
+            partner_image=partner.image if partner else "",
+            about=about or {},
         )
 
 
@@ -219,19 +228,19 @@ class Attempt:
     seconds: float
     cost_usd: float = 0.0
     detail: str = ""
-    code: str = ""  # the other side's own word for how it ended
+    code: str = ""  # the service's own code for how it ended
     request_id: str = ""
     http: int = 0  # the status of an answer by HTTP
-    usage: Mapping[str, int] = field(default_factory=dict)  # tokens by kind, as the other side counted them
+    usage: Mapping[str, int] = field(default_factory=dict)  # tokens by kind, as the service counted them
     raw: bytes = field(default=b"", repr=False)  # the answer as it came
 
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
-    """What an editor is given: a picture, a sentence, a seed. Never who the person is.
+    """The input of an editor: an image, a sentence, a seed. Never who the person is.
 
     `control`: the id of a negative control that the editor's own parts make (a VAE round trip); else empty.
-    `references`: further pictures of the same edit, for editors that take several.
+    `references`: further images of the same edit, for editors that accept several.
     """
 
     key: str
@@ -242,7 +251,7 @@ class EditRequest:
     references: tuple[bytes, ...] = ()
 
 
-# Planted quantities that more than one part reads: by how much L* skin moved, and whether another head is shown.
+# Planted quantities that several rooms read: by how much L* skin moved, and whether another head is shown.
 DELTA_L = "delta_l"
 OTHER_HEAD = "other_head"
 # Of the people in a planted scene, by place from left to right: the role's place among the two occupations in
@@ -253,11 +262,11 @@ SHOWN_GENDER = "person.{place}.gender"
 
 @dataclass(frozen=True, slots=True)
 class EditReply:
-    """What an editor gives back. `truth` only from planted editors; no judge request carries it.
+    """The output of an editor. `truth` only from planted editors; no judge request carries it.
 
     `code`, `request_id`: the provider's own, verbatim. `made`: the circumstances that edits of one process share
     (versions, dtype, device, threads). `notes`, `extras`: of this edit alone, e.g. a prompt that the editor
-    rewrote, and the pictures that it made on the way.
+    rewrote, and intermediate images.
     """
 
     status: Status
@@ -274,14 +283,13 @@ class EditReply:
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """What a judge is given: both pictures, the instruction, the axes asked, and what is disclosed.
+    """The input of a judge: both images, the instruction, the axes to score, and what is disclosed.
 
-    `prompt`: the protocol's id of what was asked for. `repeat`: 0 for the look that counts, more for looks that
-    only say how far a judge agrees with itself. `planted` stays empty for every real judge; simulated ones read
-    the planted truth from it.
+    `prompt`: the protocol's id of the request. `repeat`: 0 for the call that counts, more for test–retest calls.
+    `planted` stays empty for every real judge; simulated ones read the planted truth from it.
 
-    `form`: what is filled in. Of DRIFT the `axes` are asked; of PEOPLE they are the occupations that a person may
-    be shown in, and only `edited` is looked at; of FEATURES they are dimensions of a face, and only `source` is.
+    `form`: the form to fill in. For DRIFT the `axes` are scored; for PEOPLE they are the occupations that a person
+    may be shown in, and only `edited` is used; for FEATURES they are dimensions of a face, and only `source` is.
     """
 
     key: str
@@ -299,9 +307,9 @@ class JudgeRequest:
 
 @dataclass(frozen=True, slots=True)
 class Depicted:
-    """One person whom a judge saw in an edit. `role`: one of the two occupations, "neither" or "unclear".
+    """One person that a judge saw in an edit. `role`: one of the two occupations, "neither" or "unclear".
 
-    `gender`: 1 clearly masculine to 5 clearly feminine; None where it is unclear, which is no 3.
+    `gender`: 1 clearly masculine to 5 clearly feminine; None where it is unclear, which is not a 3.
     """
 
     role: str
@@ -311,7 +319,7 @@ class Depicted:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One attempt of a call to a judge, paid or not: how it ended, what it cost, what was said.
+    """One attempt of a judge call, paid or not: how it ended, what it cost, what the answer was.
 
     `usage`: tokens by kind, as the service counted them. `raw`: the body of the answer as it came, without
     secrets; empty where none came. Scores only with `ok`.
@@ -336,9 +344,9 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """What a judge gives back: one score an axis, or a status and no score at all.
+    """The output of a judge: one score per axis, or a status and no score at all.
 
-    `exchanges`: every attempt that it took, the last one last; empty from judges that are asked once.
+    `exchanges`: every attempt, the last one last; empty for judges that never retry.
     """
 
     status: Status
@@ -353,11 +361,19 @@ class JudgeReply:
 
     @classmethod
     def of(cls, exchanges: tuple[Exchange, ...]) -> JudgeReply:
-        """How a call ended: as its last attempt did; what it cost is what all of them did."""
+        """The reply of a call: it ended as its last attempt did, and cost what all attempts cost."""
         last = exchanges[-1]
-        cost = sum(one.cost_usd for one in exchanges)
-        said = (last.scores, last.evidence, last.detail, cost, last.observations)
-        return cls(last.status, *said, exchanges, last.people, last.features)
+        return cls(
+            status=last.status,
+            scores=last.scores,
+            evidence=last.evidence,
+            detail=last.detail,
+            cost_usd=sum(exchange.cost_usd for exchange in exchanges),
+            observations=last.observations,
+            exchanges=exchanges,
+            people=last.people,
+            features=last.features,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +389,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The final outcome of one judge's look at one edit. `call`: the call that it was read off, if it was one."""
+    """The final outcome of one judge for one edit. `call`: the call that it was parsed from."""
 
     key: str
     edit: str
@@ -391,9 +407,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What was read off one portrait, to be kept in an edit: a text a dimension, and the sentence made of them.
+    """The features of one portrait that an edit should keep: a text per dimension, and the sentence made of them.
 
-    `leaks`: words for race, ethnicity, gender or age that stand in it after it was asked for a second time.
+    `leaks`: words for race, ethnicity, gender or age that are in it even after a second request.
     """
 
     key: str
@@ -406,16 +422,16 @@ class Feature:
 
     @property
     def is_marked(self) -> bool:
-        """Whether it is used although something is wrong with it that a second answer did not mend."""
+        """Whether it is used despite a fault that a second answer did not fix."""
         return self.status is Status.OK and bool(self.leaks or self.detail)
 
 
 @dataclass(frozen=True, slots=True)
 class Adjudication:
-    """What a person decided about one axis of one edit, after looking. The newest of a (edit, prompt, axis) holds.
+    """A person's decision about one axis of one edit. The newest of an (edit, prompt, axis) counts.
 
-    `axis`: one of the rubric's, or TARGET_GENDER. `score`: None where the person says that it cannot be told, or
-    takes an earlier decision back (`withdrawn`).
+    `axis`: one of the rubric's, or TARGET_GENDER. `score`: None where the person cannot tell, or withdraws an
+    earlier decision (`withdrawn`).
     """
 
     edit: str
@@ -430,7 +446,7 @@ class Adjudication:
 
 @dataclass(frozen=True, slots=True)
 class MeasureRequest:
-    """What the instruments are given: both pictures, and which measures to take. `source_key` names the source."""
+    """The input of the instruments: both images, and which measures to take. `source_key` names the source."""
 
     source_key: str
     source: bytes
@@ -440,7 +456,7 @@ class MeasureRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one instrument read off a pair: figures, or a status and no figure at all."""
+    """The reading of one instrument for one pair: figures, or a status and no figure at all."""
 
     status: Status
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -449,7 +465,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The final outcome of one measure of one pair of pictures; pairs with equal pixels share it."""
+    """The final outcome of one measure of one pair of images; pairs with equal pixels share it."""
 
     key: str
     source: str

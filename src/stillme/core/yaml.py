@@ -1,6 +1,6 @@
-"""Reads YAML strictly: safe types only, no duplicate keys, every fault with file, line and field.
+"""Read YAML strictly: safe types only, no duplicate keys, every fault with file, line and field.
 
-Knows nothing of what the files mean; the schemas are pydantic models that forbid unknown keys.
+Knows nothing about what the files mean; the schemas are pydantic models that forbid unknown keys.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ class Frozen(BaseModel):
 Model = TypeVar("Model", bound=BaseModel)
 
 
-LONGEST_LINE = 2_000  # blocks are no deeper than twice their longest line
-MOST_BRACKETS = 2_000
+# Above these, a text may be nested deep enough to overflow the stack of the C loader: blocks are no deeper than
+# twice their longest line, flows no deeper than their brackets.
+MAX_LINE_CHARS = 2_000
+MAX_BRACKETS = 2_000
 
 
 class _Loader(yaml.SafeLoader):
@@ -37,7 +39,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Quick(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The same in a tenth of the time, where PyYAML was built with it; deep texts would overflow its stack."""
+    """The same in a tenth of the time, if PyYAML was built with libyaml; deep texts would overflow its stack."""
 
 
 for _loader in (_Loader, _Quick):
@@ -52,22 +54,18 @@ for _loader in (_Loader, _Quick):
 
 
 def _compose(text: str) -> tuple[Any, yaml.Node | None]:
-    """The loader to go on with, and the only node; what is wrong with a text is said in PyYAML's own words."""
-    if _is_shallow(text):
+    """The loader and the only node. Errors come from the slow loader, whose messages name the problem."""
+    brackets = text.count("[") + text.count("{")
+    if brackets <= MAX_BRACKETS and max(map(len, text.splitlines()), default=0) <= MAX_LINE_CHARS:
         try:
             return (quick := _Quick(text)), quick.get_single_node()
-        except (yaml.YAMLError, ValueError):  # ValueError: of characters that are none
+        except (yaml.YAMLError, ValueError):  # ValueError: invalid characters
             pass
     return (loader := _Loader(text)), loader.get_single_node()
 
 
-def _is_shallow(text: str) -> bool:
-    brackets = text.count("[") + text.count("{")
-    return brackets <= MOST_BRACKETS and max(map(len, text.splitlines()), default=0) <= LONGEST_LINE
-
-
 class Document:
-    """One YAML file: its data, and the line on which each field stands."""
+    """One YAML file: its data, and the line of each field."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
@@ -75,25 +73,19 @@ class Document:
         self.faults: list[Fault] = []
         self._lines: dict[Path_, int] = {}
         self._nodes: set[int] = set()
-        self._parse(text)
-
-    def _parse(self, text: str) -> None:
         try:
             loader, node = _compose(text)
             if node is not None:
                 self._walk(node, ())
                 self.data = None if self.faults else loader.construct_document(node)
         except yaml.YAMLError as error:
-            self.faults.append(self._syntax_fault(error))
+            mark = getattr(error, "problem_mark", None)
+            problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+            self.faults.append(Fault(self.name, mark.line + 1 if mark else 0, "", f"is not valid YAML: {problem}"))
         except RecursionError:
             self.faults.append(Fault(self.name, 0, "", "is nested too deeply to be read"))
-        except ValueError as error:  # e.g. a number too long to be one
+        except ValueError as error:  # e.g. a number with too many digits
             self.faults.append(Fault(self.name, 0, "", f"has a value that cannot be read: {error}"))
-
-    def _syntax_fault(self, error: yaml.YAMLError) -> Fault:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        return Fault(self.name, mark.line + 1 if mark else 0, "", f"is not valid YAML: {problem}")
 
     def _walk(self, node: yaml.Node, path: Path_) -> None:
         self._lines.setdefault(path, node.start_mark.line + 1)
@@ -102,26 +94,23 @@ class Document:
             return
         self._nodes.add(id(node))
         if isinstance(node, yaml.MappingNode):
-            self._walk_mapping(node, path)
+            keys: set[str] = set()
+            for key, value in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    self.faults.append(self.fault(path, "has a key that is not a plain word"))
+                    continue
+                here = (*path, key.value)
+                self._lines.setdefault(here, key.start_mark.line + 1)
+                if key.value in keys:
+                    self.faults.append(Fault(self.name, key.start_mark.line + 1, dotted(here), "is given twice"))
+                keys.add(key.value)
+                self._walk(value, here)
         elif isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
                 self._walk(item, (*path, index))
 
-    def _walk_mapping(self, node: yaml.MappingNode, path: Path_) -> None:
-        keys: set[str] = set()
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                self.faults.append(self.fault(path, "has a key that is not a plain word"))
-                continue
-            here = (*path, key.value)
-            self._lines.setdefault(here, key.start_mark.line + 1)
-            if key.value in keys:
-                self.faults.append(Fault(self.name, key.start_mark.line + 1, dotted(here), "is given twice"))
-            keys.add(key.value)
-            self._walk(value, here)
-
     def line(self, path: Path_) -> int:
-        """The line of a field, or of the nearest thing around it that stands in the file."""
+        """The line of a field, or of the nearest field around it that is in the file."""
         for length in range(len(path), -1, -1):
             if path[:length] in self._lines:
                 return self._lines[path[:length]]
@@ -132,7 +121,7 @@ class Document:
         return Fault(self.name, self.line(steps), dotted(steps), problem)
 
     def read_as(self, model: type[Model]) -> Model | None:
-        """The file as a model, or None with the faults noted."""
+        """The file as a model, or None; faults are added to `faults`."""
         if self.faults:
             return None
         try:
@@ -162,23 +151,25 @@ def _fault_of(item: dict[str, Any], document: Document, model: type[BaseModel], 
     if kind == "missing":
         return document.fault(path, "is missing")
     if kind in ("model_type", "dict_type", "mapping_type"):
-        return document.fault(path, f"should be keys with their values (`key: value`), and is {_named(given)}")
+        return document.fault(
+            path, f"should be keys with their values (`key: value`), and is {_value_text(given)}"
+        )
     message = str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     shown = "" if isinstance(given, dict | list) or kind == "value_error" else f" (given: {given!r})"
     return document.fault(path, message[:1].lower() + message[1:] + shown)
 
 
-def _named(given: object) -> str:
-    """What stands there, in words.
+def _value_text(given: object) -> str:
+    """A value in words.
 
-    >>> _named([1]), _named("claims"), _named(None)
+    >>> _value_text([1]), _value_text("claims"), _value_text(None)
     ('a list', "'claims'", 'empty')
     """
     return "a list" if isinstance(given, list) else "empty" if given is None else repr(given)
 
 
 def _data_path(location: tuple[str | int, ...], document: Document, at: Path_) -> Path_:
-    """pydantic's location without the steps that name a type of a union instead of a field."""
+    """pydantic's location without the steps that are types of a union instead of fields."""
     path: Path_ = ()
     for index, step in enumerate(location):
         last = index == len(location) - 1
@@ -196,23 +187,17 @@ def _suggestion(word: str, model: type[BaseModel], location: tuple[str | int, ..
 
 
 def _known_keys(model: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
-    """The keys of the sub-model at `location`, found through the JSON schema."""
+    """The keys of the sub-model at `location`, from the JSON schema."""
     schema = model.model_json_schema(by_alias=True)
     node = _resolve(schema, schema)
     for step in location:
-        node = _resolve(_step(node, step), schema)
+        values = node.get("additionalProperties")  # of a mapping with free keys
+        if isinstance(step, int):
+            node = node.get("items", {})
+        else:
+            node = node.get("properties", {}).get(step) or (isinstance(values, dict) and values) or node
+        node = _resolve(node, schema)
     return sorted(node.get("properties", {}))
-
-
-def _step(node: dict[str, Any], step: str | int) -> dict[str, Any]:
-    if isinstance(step, int):
-        return dict(node.get("items", {}))
-    return dict(node.get("properties", {}).get(step) or _mapping_values(node) or node)
-
-
-def _mapping_values(node: dict[str, Any]) -> dict[str, Any]:
-    values = node.get("additionalProperties")
-    return values if isinstance(values, dict) else {}
 
 
 def _resolve(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -225,13 +210,13 @@ def _resolve(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def unknown(word: str, what: str, known: Iterable[str]) -> str:
-    """The fault of a word that is none of the known ones."""
+    """The fault of a word that is not one of the known ones."""
     article = "an" if what[0] in "aeiou" else "a"
     return f"'{word}' is not {article} {what}; known: {', '.join(known) or 'none in this version'}"
 
 
 def path_from(file: Path, target: Path) -> str:
-    """A path as it has to stand in `file`: relative to the file's folder where possible."""
+    """A path to write into `file`: relative to the file's folder where possible."""
     try:
         return f"./{target.absolute().relative_to(file.parent.absolute())}"
     except ValueError:

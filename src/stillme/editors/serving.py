@@ -37,7 +37,7 @@ from stillme.engine.backends import PreparedEditor, require_packages
 from stillme.engine.processes import Apart
 from stillme.ledger.run import settings_hash
 from stillme.web import server
-from stillme.web.guard import Dressed, Hosts, dress
+from stillme.web.middleware import Dressed, Hosts, set_security_headers
 
 LARGEST = 64 << 20  # bytes of a request
 MOST_WAITING = 32  # requests; each holds its pictures in memory
@@ -377,5 +377,5 @@ async def _lacking(request: Request, error: Exception) -> Response:
 async def _crashed(request: Request, error: Exception) -> Response:
     """Answered outside of what dresses answers, so it puts the headers on itself."""
     answer = _error(500, str(error) or type(error).__name__, "server_error")
-    dress(MutableHeaders(raw=answer.raw_headers))
+    set_security_headers(MutableHeaders(raw=answer.raw_headers))
     return answer

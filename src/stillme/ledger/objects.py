@@ -1,16 +1,13 @@
 """Images by content: in a folder, or in an object store that is named by a URL.
 
-In a folder they are written aside, flushed to disk, then renamed: a file that is there is whole. A store is
-written with one call an image; what comes back is checked against its name, so half an object is never taken for
-a whole.
+In a folder they are written atomically: a file that is there is whole. A store is written with one call per image;
+content is checked against its name when it is read, so half an object is never accepted as a whole one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
-import itertools
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -21,19 +18,22 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import field_validator, model_validator
 
+from stillme.core.atomic import flush_folder, replace_file
 from stillme.core.errors import SurroundingsError, disk
 from stillme.core.yaml import Frozen
 
-REMEMBERED = 64 * 2**20  # bytes of images that are kept in memory: an edit is measured and shown soon after
-SIGN = "stillme-objects.txt"
-MEND = "Put it back from a copy of your own; `stillme status RUN --check` names every image that is not whole."
+MAX_CACHED_BYTES = 64 * 2**20  # of images in memory: an edit is measured and judged soon after it was made
+MARKER = "stillme-objects.txt"
+NEXT_STEP = (
+    "Put it back from a copy of your own; `stillme status RUN --check` names every image that is not whole."
+)
 
 
 class Store(Frozen):
-    """Where images are kept: a URL that fsspec knows. Keys come from the environment, never from here."""
+    """Where images are kept: a URL that fsspec knows. Credentials come from the environment, never from here."""
 
     url: str
-    endpoint: str | None = None  # of a server that speaks S3, where it is not Amazon's
+    endpoint: str | None = None  # of a server with the S3 protocol that is not Amazon's
 
     @model_validator(mode="before")
     @classmethod
@@ -59,7 +59,7 @@ class Store(Frozen):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """What has to be installed to reach it, as far as stillme knows."""
+        """The packages that are needed to reach it, as far as stillme knows."""
         return {"file": (), "s3": ("fsspec", "s3fs")}.get(self.scheme, ("fsspec",))
 
     @property
@@ -74,10 +74,9 @@ class Objects:
         self.folder = folder
         self._folder = str(folder)
         self._aside = folder / "aside"
-        self._numbers = itertools.count()
 
     def make(self) -> None:
-        """Makes the folder; clears what a killed process left aside (no row refers to it)."""
+        """Make the folder; remove the parts that a killed process left (no row refers to them)."""
         with disk(self.folder):
             self._aside.mkdir(parents=True, exist_ok=True)
             for leftover in self._aside.iterdir():
@@ -91,30 +90,16 @@ class Objects:
         return _size(self.path(sha256, extension)) == size
 
     def put(self, content: bytes, extension: str) -> str:
-        """Stores content durably and returns its hash. The same content is stored once."""
+        """Store content durably and return its hash. The same content is stored once."""
         sha256 = hashlib.sha256(content).hexdigest()
         final = self.path(sha256, extension)
         with disk(final):
             if _size(final) != len(content):  # also one that was cut short since
-                self._write(content, final)
+                if not final.parent.exists():
+                    final.parent.mkdir(exist_ok=True)
+                    flush_folder(self.folder)
+                replace_file(final, content, aside=self._aside)
         return sha256
-
-    def _write(self, content: bytes, final: Path) -> None:
-        name = f"{os.getpid()}-{threading.get_ident()}-{next(self._numbers)}"
-        aside = self._aside / name
-        try:
-            with aside.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            if not final.parent.exists():
-                final.parent.mkdir(exist_ok=True)
-                flush_folder(self.folder)
-            aside.replace(final)
-        except OSError:
-            aside.unlink(missing_ok=True)
-            raise
-        flush_folder(final.parent)
 
     def get(self, sha256: str, extension: str) -> bytes:
         """The content, checked against its name."""
@@ -123,13 +108,13 @@ class Objects:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 (a third of the time that a Path takes)
                 content = file.read()
         except FileNotFoundError:
-            raise SurroundingsError(f"{path} is not there any more.", MEND) from None
+            raise SurroundingsError(f"{path} is not there any more.", NEXT_STEP) from None
         except OSError:
             with disk(Path(path)):
                 raise
         if hashlib.sha256(content).hexdigest() != sha256:
-            said = f"{path} was changed on disk: its content is not what its name says."
-            raise SurroundingsError(said, MEND)
+            message = f"{path} was changed on disk: its content is not what its name says."
+            raise SurroundingsError(message, NEXT_STEP)
         return content
 
 
@@ -140,62 +125,61 @@ class Distant:
         self.store = store
         self._memory = _Memory()
         self._connecting = threading.Lock()
-        self._found: tuple[Any, str] | None = None
+        self._connection: tuple[Any, str] | None = None
 
     def make(self) -> None:
-        """Signs the store: whoever may not write there hears it before anything is spent."""
-        with self._speaking() as (files, folder):
-            files.pipe_file(f"{folder}/{SIGN}", b"Images of stillme runs, named by their SHA-256.\n")
+        """Write a marker: missing permissions are an error before any money is spent."""
+        with self._connected() as (files, folder):
+            files.pipe_file(f"{folder}/{MARKER}", b"Images of stillme runs, named by their SHA-256.\n")
 
     def has(self, sha256: str, extension: str, size: int) -> bool:
-        """Asking a store for each would take as long as using them: what is gone is found when it is read."""
+        """Always true: asking a store for each image takes as long as reading it."""
         return True
 
     def url(self, sha256: str, extension: str) -> str:
         return f"{self.store.url}/{_name(sha256, extension)}"
 
     def put(self, content: bytes, extension: str) -> str:
-        """Stores content and returns its hash when the store has it. The same content may come twice."""
+        """Store content and return its hash once the store has it. The same content may come twice."""
         sha256 = hashlib.sha256(content).hexdigest()
         if self._memory.get(sha256) is None:
-            with self._speaking() as (files, folder):
+            with self._connected() as (files, folder):
                 files.pipe_file(f"{folder}/{_name(sha256, extension)}", content)
             self._memory.keep(sha256, content)
         return sha256
 
     def get(self, sha256: str, extension: str) -> bytes:
         """The content, checked against its name."""
-        known = self._memory.get(sha256)
-        if known is not None:
-            return known
-        with self._speaking(self.url(sha256, extension)) as (files, folder):
+        cached = self._memory.get(sha256)
+        if cached is not None:
+            return cached
+        with self._connected(self.url(sha256, extension)) as (files, folder):
             content: bytes = files.cat_file(f"{folder}/{_name(sha256, extension)}")
         if hashlib.sha256(content).hexdigest() != sha256:
-            said = "was changed in the store: its content is not what its name says"
-            raise SurroundingsError(f"{self.url(sha256, extension)} {said}.", MEND)
+            message = (
+                f"{self.url(sha256, extension)} was changed in the store: its content is not what its name says."
+            )
+            raise SurroundingsError(message, NEXT_STEP)
         self._memory.keep(sha256, content)
         return content
 
     @contextmanager
-    def _speaking(self, about: str = "") -> Iterator[tuple[Any, str]]:
-        """The store and the folder in it; what it says when something is wrong becomes a sentence."""
+    def _connected(self, url: str = "") -> Iterator[tuple[Any, str]]:
+        """The file system of the store and the folder in it; its errors become sentences about `url`."""
         try:
-            yield self._connected()
+            with self._connecting:
+                if self._connection is None:
+                    core = importlib.import_module("fsspec.core")
+                    self._connection = core.url_to_fs(self.store.url, **self.store.options)
+            yield self._connection
         except SurroundingsError:
             raise
-        except Exception as error:  # every kind of store has errors of its own
-            raise explain_store_error(error, about or self.store.url) from error
-
-    def _connected(self) -> tuple[Any, str]:
-        with self._connecting:
-            if self._found is None:
-                core = importlib.import_module("fsspec.core")
-                self._found = core.url_to_fs(self.store.url, **self.store.options)
-            return self._found
+        except Exception as error:  # every kind of store has its own errors
+            raise explain_store_error(error, url or self.store.url) from error
 
 
 class _Memory:
-    """The images used last, up to a limit."""
+    """The images that were used last, up to a limit."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, bytes] = OrderedDict()
@@ -213,7 +197,7 @@ class _Memory:
         with self._lock:
             self._size += len(content) - len(self._kept.pop(sha256, b""))
             self._kept[sha256] = content
-            while self._size > REMEMBERED:
+            while self._size > MAX_CACHED_BYTES:
                 self._size -= len(self._kept.popitem(last=False)[1])
 
 
@@ -230,7 +214,7 @@ def _name(sha256: str, extension: str) -> str:
 
 
 def objects_at(store: Store | None, folder: Path) -> Objects | Distant:
-    """The objects of a run: in the store, else in `folder`."""
+    """The objects of a run: in the store, or in `folder` without one."""
     if store is None:
         return Objects(folder)
     if store.scheme == "file":
@@ -239,7 +223,7 @@ def objects_at(store: Store | None, folder: Path) -> Objects | Distant:
 
 
 def explain_store_error(error: Exception, url: str) -> SurroundingsError:
-    """A sentence for the ways in which a store says no. What it said is repeated by its first line only."""
+    """A sentence for an error of a store, with the first line of its own message."""
     if isinstance(error, ImportError):
         return SurroundingsError(
             f"{url} cannot be reached: {error}.", "Install what it names, e.g. pip install 'stillme[stores]'"
@@ -263,15 +247,3 @@ def explain_store_error(error: Exception, url: str) -> SurroundingsError:
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else "it does not say why"
-
-
-def flush_folder(folder: Path) -> None:
-    """Makes a rename inside a folder survive a power cut (where the system allows it)."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # Windows cannot open folders; renames are journalled there
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

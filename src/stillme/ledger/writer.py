@@ -1,8 +1,8 @@
-"""The one thread that writes. Whatever is waiting is committed together; the caller hears back after the commit.
+"""The only thread that writes. Waiting units are committed together; callers are answered after the commit.
 
 Durability (`synchronous=FULL`) costs one flush per group instead of one per row, and rows of a kind go in with one
-statement. The queue is bounded, so a fast producer waits for the disk instead of filling the memory. A unit that
-nobody is held up by may wait a moment for others, so that there are fewer flushes.
+statement. The queue is bounded, so a fast producer waits for the disk instead of filling the memory. A unit whose
+caller does not wait for it may wait a moment for others, so that there are fewer flushes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stillme.ledger.database import connect, database
 
 
 class Insert(NamedTuple):
-    """One row for one table; `again`: the same row may come twice, which changes nothing."""
+    """One row for one table. `again`: the same row may come twice; the second changes nothing."""
 
     into: str  # a table, with its columns where not all are given
     values: tuple[Any, ...]
@@ -28,10 +28,10 @@ class Insert(NamedTuple):
 
 _Unit = tuple[tuple[Insert, ...], "Future[None]"]
 
-LARGEST_GROUP = 512
-MANY = 64  # rows a statement; smaller powers of two take the rest, so that few statements are ever compiled
-WAITING_ROOM = 4096
-A_MOMENT = 0.005  # seconds that patient units wait for others
+MAX_GROUP = 512  # units per commit: larger ones keep their callers waiting longer
+MAX_ROWS_PER_STATEMENT = 64  # smaller powers of two take the rest, so that few statements are ever compiled
+MAX_WAITING = 4096  # units in memory; then producers wait for the disk
+MAX_WAIT_S = 0.005  # that patient units wait for others: a little delay for fewer flushes
 
 
 class Writer:
@@ -42,7 +42,7 @@ class Writer:
         self._waiting: list[_Unit] = []
         self._changed = threading.Condition()
         self._closing = False
-        self._is_urgent = False  # whether somebody is held up by what waits
+        self._is_urgent = False  # whether a caller waits for a unit of the queue
         self._failure: StillmeError | None = None
         self._connection = connect(path)
         self.commits = 0  # that changed something
@@ -50,28 +50,32 @@ class Writer:
         self._thread.start()
 
     def append(self, *rows: Insert, patient: bool = False) -> Future[None]:
-        """Queues one unit. The future is done when it is on disk, or has the reason why not."""
-        answer: Future[None] = Future()
-        answer.set_running_or_notify_cancel()  # whoever stops waiting for it takes nothing back
+        """Queue one unit. The future is done when it is on disk, or has the error.
+
+        Args:
+            patient: nothing waits for this unit, so it may be committed a moment later.
+        """
+        commit: Future[None] = Future()
+        commit.set_running_or_notify_cancel()  # not cancellable: who stops waiting takes nothing back
         if self._failure is not None:
-            answer.set_exception(self._failure)
-            return answer
+            commit.set_exception(self._failure)
+            return commit
         with self._changed:
-            while len(self._waiting) >= WAITING_ROOM:
+            while len(self._waiting) >= MAX_WAITING:
                 self._changed.wait()
-            self._waiting.append((rows, answer))
-            hurries = not (patient or self._is_urgent)
+            self._waiting.append((rows, commit))
+            becomes_urgent = not (patient or self._is_urgent)
             self._is_urgent |= not patient
-            if hurries or len(self._waiting) == 1:
+            if becomes_urgent or len(self._waiting) == 1:
                 self._changed.notify_all()
-        return answer
+        return commit
 
     def fail(self, error: StillmeError) -> None:
-        """Whatever comes from now on is answered with this."""
+        """Refuse all further units with this error."""
         self._failure = error
 
     def close(self) -> None:
-        """Writes what is waiting, then ends the thread."""
+        """Write what is waiting, then end the thread."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -83,19 +87,19 @@ class Writer:
         self._connection.close()
 
     def _next_group(self) -> list[_Unit]:
-        """Everything that waits, up to a limit; empty when the writer is closed and nothing is left."""
+        """The waiting units, up to a limit; empty when the writer is closed and nothing is left."""
         with self._changed:
             while not self._waiting and not self._closing:
                 self._changed.wait()
-            self._changed.wait_for(lambda: self._is_urgent or self._closing, A_MOMENT)
-            group = self._waiting[:LARGEST_GROUP]
-            del self._waiting[:LARGEST_GROUP]
+            self._changed.wait_for(lambda: self._is_urgent or self._closing, MAX_WAIT_S)
+            group = self._waiting[:MAX_GROUP]
+            del self._waiting[:MAX_GROUP]
             self._is_urgent = bool(self._waiting)
             self._changed.notify_all()
         return group
 
     def _commit(self, group: list[_Unit]) -> None:
-        """Whatever happens, everybody who waits is answered: a thread that ended early would keep them waiting."""
+        """Write a group and answer all of its callers, whatever happens: otherwise they would wait for ever."""
         try:
             with database(self._path):
                 self._write(group)
@@ -103,19 +107,15 @@ class Writer:
             self._failure = error
             _answer(group, error)
         except UnicodeEncodeError:
-            self._commit([(tuple(map(_storable, rows)), answer) for rows, answer in group])
+            self._commit([(tuple(map(_storable, rows)), commit) for rows, commit in group])
         except Exception as error:
-            self._commit_apart(group, error)
+            if len(group) == 1:
+                _answer(group, error)
+            else:  # one unit broke a rule, or has a value that SQLite cannot store: find it, and keep the others
+                for unit in group:
+                    self._commit([unit])
         else:
             _answer(group, None)
-
-    def _commit_apart(self, group: list[_Unit], error: Exception) -> None:
-        """One unit broke a rule, or holds what SQLite cannot: find it, and keep the others."""
-        if len(group) == 1:
-            _answer(group, error)
-            return
-        for unit in group:
-            self._commit([unit])
 
     def _write(self, group: list[_Unit]) -> None:
         connection = self._connection
@@ -126,7 +126,7 @@ class Writer:
             for sql, values in statements(row for rows, _ in group for row in rows):
                 connection.execute(sql, values)
             connection.execute("COMMIT")
-            self.commits += connection.total_changes > before  # rows that were there already change nothing
+            self.commits += connection.total_changes > before  # rows that are there already change nothing
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -134,7 +134,7 @@ class Writer:
 
 
 def _storable(row: Insert) -> Insert:
-    """Half of a character pair, which services send now and then, is no text: a mark stands in its place."""
+    """The row with lone surrogates replaced: services send them now and then, and UTF-8 cannot encode them."""
     texts = (
         v.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(v, str) else v
         for v in row.values
@@ -150,20 +150,20 @@ def statements(rows: Iterator[Insert]) -> Iterator[tuple[str, list[Any]]]:
     for (into, columns, again), values in kinds.items():
         start = 0
         while start < len(values):
-            size = min(MANY, 1 << ((len(values) - start).bit_length() - 1))
+            size = min(MAX_ROWS_PER_STATEMENT, 1 << ((len(values) - start).bit_length() - 1))
             yield _sql(into, columns, again, size), [v for row in values[start : start + size] for v in row]
             start += size
 
 
 @lru_cache(maxsize=512)
 def _sql(into: str, columns: int, again: bool, size: int) -> str:
-    one = f"({', '.join('?' * columns)})"
-    return f"INSERT INTO {into} VALUES {', '.join([one] * size)}{' ON CONFLICT DO NOTHING' if again else ''}"  # noqa: S608 (names are ours, values are parameters)
+    row = f"({', '.join('?' * columns)})"
+    return f"INSERT INTO {into} VALUES {', '.join([row] * size)}{' ON CONFLICT DO NOTHING' if again else ''}"  # noqa: S608 (names are ours, values are parameters)
 
 
 def _answer(group: list[_Unit], error: Exception | None) -> None:
-    for _, answer in group:
+    for _, commit in group:
         if error is None:
-            answer.set_result(None)
+            commit.set_result(None)
         else:
-            answer.set_exception(error)
+            commit.set_exception(error)

@@ -181,7 +181,7 @@ class View:
     def is_grey(self) -> bool:
         red, green, blue = np.moveaxis(self.squared(SMALL), -1, 0)
         most, least = np.maximum(np.maximum(red, green), blue), np.minimum(np.minimum(red, green), blue)
-        return float(np.percentile(most - least, 99)) < images.GREY
+        return float(np.percentile(most - least, 99)) < images.MAX_GREY_DIFFERENCE
 
     def squared(self, side: int) -> Pixels:
         """The whole picture at side × side; a picture of another shape is stretched."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import polars as pl
 import polars.selectors as cs
 
-from stillme.core.export import guarded
+from stillme.core.table_files import escape_formulas
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def data(id: str, frame: pl.DataFrame) -> Data:
 
 def csv(frame: pl.DataFrame) -> str:
     """The frame as text. Six decimals: more than any reader of a share can use."""
-    return guarded(frame).with_columns(cs.float().round(6)).write_csv()
+    return escape_formulas(frame).with_columns(cs.float().round(6)).write_csv()
 
 
 def prose(*paragraphs: str) -> Prose:

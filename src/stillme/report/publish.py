@@ -18,7 +18,6 @@ from stillme.analysis.frames import Tidy, tidy
 from stillme.core import images
 from stillme.core.atomic import replace_file
 from stillme.core.errors import InputError, disk
-from stillme.core.export import write_frame
 from stillme.core.records import (
     DELTA_L,
     DIAGNOSE,
@@ -30,11 +29,12 @@ from stillme.core.records import (
     Trial,
     canonical,
 )
+from stillme.core.table_files import write_frame
 from stillme.engine.backends import PreparedJudge, PreparedSystem
 from stillme.judges import instrument
 from stillme.ledger import Run, frames
-from stillme.ledger.columns import COLUMNS, measured, perceived
-from stillme.ledger.state import mark_of
+from stillme.ledger.frames import COLUMNS, measured, perceived
+from stillme.ledger.run import mark_of
 from stillme.measures import ATTRIBUTES, FIGURES
 from stillme.plan.audit import BASELINE, JudgeRow, Row
 from stillme.plan.design import Design

@@ -201,11 +201,11 @@ def _csv_rows(path: Path, columns: Sequence[str]) -> _Rows:
 
 
 def _parquet_rows(path: Path, columns: Sequence[str]) -> _Rows:
-    from stillme.core import parquet
+    from stillme.core.table_files import DamagedError, read_parquet
 
     try:
-        frame = parquet.read(path.read_bytes())
-    except (parquet.DamagedError, OSError) as error:
+        frame = read_parquet(path.read_bytes())
+    except (DamagedError, OSError) as error:
         said = f"is not a Parquet file, or not a whole one: {brief(error)}. Fetch or export it again"
         raise FaultsError([Fault(str(path), 0, "", said)]) from None
     check_columns(path, frame.columns, columns)

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from stillme.core.atomic import flush_folder
 from stillme.core.errors import SurroundingsError, disk
 from stillme.core.records import Exchange, Status, digest
 from stillme.engine.http import RemoteError
 from stillme.engine.threads import Stop
 from stillme.judges import Batches, State
 from stillme.ledger import Run
-from stillme.ledger.objects import flush_folder
-from stillme.ledger.shipments import Shard, Step, note, plan, recorded, shards
+from stillme.ledger.batches import Shard, Step, note, plan, recorded, shards
 
 MAX_WAIT_S = 26 * 3600.0  # services give themselves a day; the rest is for fetching what came at its end
 # A small batch may be done in seconds, a large one takes hours: polls start close together and become rarer.

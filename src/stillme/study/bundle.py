@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from stillme.core.atomic import replace_file
 from stillme.core.errors import Fault, FaultsError, InputError, disk
 from stillme.core.records import canonical
 from stillme.core.yaml import Frozen, dotted
@@ -264,9 +265,7 @@ def write(bundle: Bundle, images: Mapping[str, bytes], folder: Path) -> None:
         for sha256, content in images.items():
             (folder / IMAGES / sha256).write_bytes(content)
         text = json.dumps({"hash": bundle.hash, **bundle.model_dump(mode="json")}, ensure_ascii=False, indent=1)
-        part = folder / f"{FILE}.part"
-        part.write_text(text, encoding="utf-8")
-        part.replace(folder / FILE)
+        replace_file(folder / FILE, text.encode())
 
 
 def read(folder: Path) -> Bundle:

@@ -18,10 +18,9 @@ from typing import Any
 
 import polars as pl
 
-from stillme.core import parquet
 from stillme.core.errors import Fault, FaultsError, InputError, disk
-from stillme.core.parquet import DamagedError
 from stillme.core.records import canonical, digest
+from stillme.core.table_files import DamagedError, read_parquet
 from stillme.ledger import Run, frames
 from stillme.ledger.run import now
 from stillme.ledger.writer import Insert
@@ -147,7 +146,7 @@ def _table(export: Path, name: str, columns: tuple[str, ...], hashes: Mapping[st
 def _parsed(path: Path, content: bytes) -> pl.DataFrame:
     try:
         if path.suffix == ".parquet":
-            return parquet.read(content)
+            return read_parquet(content)
         return pl.read_csv(content, infer_schema=False)
     except (pl.exceptions.PolarsError, DamagedError, OSError, UnicodeDecodeError) as error:
         said = str(error).strip().split("\n")[0]

@@ -1,4 +1,4 @@
-"""What the web tools share: an app with a locked door, pages that look alike, thumbnails, and the server.
+"""What the web tools share: an app with access checks, page templates, images and thumbnails, and the server.
 
-It knows nothing of what the tools show. Needs the extra `study` (Starlette, uvicorn, itsdangerous).
+It knows nothing about what the tools show. Needs the extra `study` (Starlette, uvicorn, itsdangerous).
 """

@@ -1,4 +1,4 @@
-"""The app that every web tool starts from: entering by link, static files, refusals as sentences, the guard."""
+"""The app that every web tool starts from: entering by link, static files, errors as sentences, access checks."""
 
 from __future__ import annotations
 
@@ -20,94 +20,88 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from stillme.core.errors import StillmeError
-from stillme.web.guard import Guard, Hosts, dress
-from stillme.web.refusals import refuse
-from stillme.web.sessions import LONGEST, Sessions
+from stillme.web.bodies import refuse
+from stillme.web.middleware import MAX_SESSION_S, Guard, Hosts, Sessions, set_security_headers
 
 WEB = Path(__file__).parent / "static"
 FOREVER = "private, max-age=31536000, immutable"  # for what is named by its content
 COMPRESSED = (".css", ".js")
-# What a picture is, by its first bytes
+# Media types by the first bytes of an image
 TYPES = {b"\xff\xd8": "image/jpeg", b"\x89P": "image/png", b"RI": "image/webp", b"GI": "image/gif"}
 
 
-def make(
+def make_tool_app(
     routes: Sequence[BaseRoute], sessions: Sessions, hosts: Hosts, static: Mapping[str, Path] | None = None
 ) -> Starlette:
-    """`static`: name -> folder, served under /static/name/ to anybody."""
+    """Build the app of a tool. `static`: name -> folder, served under /static/name/ without a session."""
     folders = {"web": WEB, **(static or {})}
     mounts = [Mount(f"/static/{name}", Files(directory=folder)) for name, folder in folders.items()]
     app = Starlette(
         routes=[Route("/enter", _enter), *routes, *mounts],
         middleware=[Middleware(Guard, sessions=sessions, hosts=hosts)],
-        exception_handlers={HTTPException: _refused, StillmeError: _failed, Exception: _crashed},
+        exception_handlers={HTTPException: _refuse_http, StillmeError: _refuse_error, Exception: _refuse_crash},
     )
     app.state.sessions = sessions
     return app
 
 
 class Files(StaticFiles):
-    """Static files; scripts and styles are sent compressed to whoever takes them so."""
+    """Static files; scripts and styles are compressed for clients that accept it."""
 
     def file_response(
         self, full_path: Any, stat_result: os.stat_result, scope: Scope, status_code: int = 200
     ) -> Response:
-        answer = super().file_response(full_path, stat_result, scope, status_code)
-        if answer.status_code == 200 and _takes_gzip(scope) and str(full_path).endswith(COMPRESSED):
-            answer = _compressed(answer, Path(full_path), stat_result)
-        answer.headers["Cache-Control"] = "no-cache"
-        answer.headers["Vary"] = "Accept-Encoding"
-        return answer
-
-
-def _takes_gzip(scope: Scope) -> bool:
-    return "gzip" in Headers(scope=scope).get("accept-encoding", "")
-
-
-def _compressed(answer: Response, path: Path, facts: os.stat_result) -> Response:
-    """The same file, smaller; its tag says that the bytes differ and the content does not."""
-    headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
-    headers |= {"content-encoding": "gzip", "etag": f"W/{answer.headers['etag']}"}
-    return Response(_gzipped(path, facts.st_mtime_ns), headers=headers)
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        takes_gzip = "gzip" in Headers(scope=scope).get("accept-encoding", "")
+        if response.status_code == 200 and takes_gzip and str(full_path).endswith(COMPRESSED):
+            headers = {name: value for name, value in response.headers.items() if name != "content-length"}
+            # A weak tag: the bytes differ, the content does not.
+            headers |= {"content-encoding": "gzip", "etag": f"W/{response.headers['etag']}"}
+            response = Response(_gzipped(Path(full_path), stat_result.st_mtime_ns), headers=headers)
+        response.headers["Cache-Control"] = "no-cache"
+        response.headers["Vary"] = "Accept-Encoding"
+        return response
 
 
 @lru_cache(maxsize=64)
 def _gzipped(path: Path, changed: int) -> bytes:
+    """`changed`: when, so that a changed file is compressed again."""
     return gzip.compress(path.read_bytes(), mtime=0)
 
 
 async def _enter(request: Request) -> Response:
-    """Takes the key out of the address, so that it stays in no history and is sent to nobody."""
+    """Exchange the key in the address for a cookie, so that no history and no other site has it."""
     sessions: Sessions = request.app.state.sessions
     name = sessions.holder(request.query_params.get("key", ""))
     if name is None:
         raise HTTPException(401, "This link is not valid. Use the one that was printed when the tool was started.")
-    answer = RedirectResponse("/", 303)
-    answer.set_cookie(
+    response = RedirectResponse("/", 303)
+    response.set_cookie(
         sessions.cookie_name,
         sessions.cookie(name),
-        max_age=LONGEST,
+        max_age=MAX_SESSION_S,
         httponly=True,
         samesite="strict",
         secure=request.url.scheme == "https",
     )
-    return answer
+    return response
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    said = error.detail if error.status_code not in (404, 405) else "There is no such page, or it is not yours."
-    return refuse(request, error.status_code, said)
+    hides = error.status_code in (404, 405)  # the same sentence for what is not there and for what is another's
+    sentence = "There is no such page, or it is not yours." if hides else error.detail
+    return refuse(request, error.status_code, sentence)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    """What the machine lacks (a full disk) is no bug: the sentence says what to do."""
+async def _refuse_error(request: Request, error: Exception) -> Response:
+    """What the machine lacks (a full disk) is not a bug: the sentence says what to do."""
     return refuse(request, 503, str(error))
 
 
-async def _crashed(request: Request, error: Exception) -> Response:
-    """Answered outside the guard, so it puts the headers on itself."""
-    said = "Something went wrong inside the tool. What was acknowledged is saved; the terminal says more."
-    answer = refuse(request, 500, said)
-    dress(MutableHeaders(raw=answer.raw_headers))
-    return answer
+async def _refuse_crash(request: Request, error: Exception) -> Response:
+    """Answered outside the middleware, so it sets the headers itself."""
+    sentence = "Something went wrong inside the tool. What was acknowledged is saved; the terminal says more."
+    response = refuse(request, 500, sentence)
+    set_security_headers(MutableHeaders(raw=response.raw_headers))
+    return response

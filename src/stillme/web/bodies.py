@@ -1,4 +1,4 @@
-"""What a browser sends: JSON of a declared shape or a form, never more than a limit. Else a sentence."""
+"""What browsers send, JSON of a declared shape or a form, up to a limit; and refusals, as JSON or as a page."""
 
 from __future__ import annotations
 
@@ -8,63 +8,73 @@ from urllib.parse import parse_qs
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from stillme.core.yaml import dotted
-from stillme.web.sessions import Sessions
+from stillme.web.pages import environment
 
-LARGEST = 64 * 1024
+MAX_BODY_BYTES = 64 * 1024  # forms and actions are text; images are never uploaded here
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
+API = "/api/"
+TITLES = {
+    401: "Please use your link",
+    403: "Not allowed",
+    404: "There is nothing here",
+    405: "Not like this",
+    409: "Not done",
+    413: "Too large",
+    415: "Not understood",
+    421: "Not under this name",
+    422: "Not understood",
+    500: "A bug in stillme",
+    503: "Not saved",
+}
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 async def read_json(request: Request, model: type[Model]) -> Model:
-    _expect(request, JSON)
-    return check(model, await _body(request))
+    return check(model, await _body(request, JSON))
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:
-    _expect(request, FORM)
+    content = await _body(request, FORM)
     try:
-        return parse_qs((await _body(request)).decode(), keep_blank_values=True, max_num_fields=200)
+        return parse_qs(content.decode(), keep_blank_values=True, max_num_fields=200)
     except ValueError:
         raise HTTPException(422, "The form cannot be read.") from None
 
 
-async def read_own_form(request: Request, sessions: Sessions) -> dict[str, list[str]]:
-    """A form that was sent from a page of this session, without its token; any other changes nothing."""
-    form = await read_form(request)
-    if not sessions.is_token(request.state.who, form.pop("token", [""])[-1]):
-        raise HTTPException(403, "This form is not from your session, so nothing was changed. Reload the page.")
-    return form
-
-
-def check(model: type[Model], found: bytes | dict[str, Any]) -> Model:
-    """The data as a model, or a sentence that names every fault."""
+def check(model: type[Model], content: bytes | dict[str, Any]) -> Model:
+    """The content as a model, or a sentence that names every fault."""
     try:
-        return model.model_validate_json(found) if isinstance(found, bytes) else model.model_validate(found)
+        return model.model_validate_json(content) if isinstance(content, bytes) else model.model_validate(content)
     except ValidationError as error:
-        raise HTTPException(422, "; ".join(_said(dict(item)) for item in error.errors()) + ".") from None
+        faults = []
+        for item in error.errors():
+            field = dotted(item["loc"])
+            problem = {"missing": "is missing", "extra_forbidden": "is not a known field"}.get(item["type"])
+            faults.append(f"{field}: {problem or item['msg']}" if field else f"the request: {item['msg']}")
+        raise HTTPException(422, "; ".join(faults) + ".") from None
 
 
-def _said(item: dict[str, Any]) -> str:
-    where = dotted(item["loc"])
-    what = {"missing": "is missing", "extra_forbidden": "is not a known field"}.get(item["type"])
-    return f"{where}: {what or item['msg']}" if where else f"the request: {item['msg']}"
-
-
-def _expect(request: Request, kind: str) -> None:
-    given = request.headers.get("content-type", "").split(";")[0].strip().casefold()
-    if given != kind:
-        raise HTTPException(415, f"Only {kind} is read here.")
-
-
-async def _body(request: Request) -> bytes:
-    """The whole body; the declared length is not trusted."""
-    found = bytearray()
+async def _body(request: Request, content_type: str) -> bytes:
+    """The whole body of this type; the declared length is not trusted."""
+    if request.headers.get("content-type", "").split(";")[0].strip().casefold() != content_type:
+        raise HTTPException(415, f"Only {content_type} is read here.")
+    content = bytearray()
     async for part in request.stream():
-        found += part
-        if len(found) > LARGEST:
-            raise HTTPException(413, f"More than {LARGEST:,} bytes are not taken.")
-    return bytes(found)
+        content += part
+        if len(content) > MAX_BODY_BYTES:
+            raise HTTPException(413, f"More than {MAX_BODY_BYTES:,} bytes are not taken.")
+    return bytes(content)
+
+
+def refuse(request: Request, status: int, sentence: str) -> Response:
+    """A refusal: JSON to scripts, a page to people."""
+    if request.url.path.startswith(API):
+        return JSONResponse({"refused": sentence}, status)
+    title = TITLES.get(status, "Not done")
+    template = environment("stillme.web").get_template("refusal.html")
+    return HTMLResponse(template.render(title=title, sentence=sentence, status=status), status)

@@ -1,4 +1,4 @@
-"""Pages: templates of a tool over the layout that all tools share. Everything is escaped."""
+"""Pages: templates of a tool over the layout that all tools share. Everything is escaped. Needs no Starlette."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 def environment(package: str) -> Environment:
     """The templates of a package, with those of stillme.web behind them."""
     loaders = [PackageLoader(name) for name in dict.fromkeys((package, "stillme.web"))]
-    made = Environment(
+    pages = Environment(
         loader=ChoiceLoader(loaders),
         autoescape=True,
         undefined=StrictUndefined,
@@ -21,8 +21,8 @@ def environment(package: str) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals["static"] = partial(static, package)
-    return made
+    pages.globals["static"] = partial(static, package)
+    return pages
 
 
 @lru_cache(maxsize=32)

@@ -22,7 +22,7 @@ from stillme.report.review.app import make_app
 from stillme.report.review.desk import Decision, Desk
 from stillme.report.review.linked import about
 from stillme.report.sections.outcomes import LOOK
-from stillme.web.sessions import Sessions
+from stillme.web.middleware import Sessions
 from tests.report.browse.made import heads_run
 from tests.report.browse.test_bundle import asked
 

@@ -68,13 +68,21 @@ def look_at(run: Run, design: Design) -> None:
         (scenes[SEVERAL], first): (1, 2),
     }
     for look in judge.looks(run, design):
-        trial, about = look.trial, (look.key, look.trial.edit, look.judge, design.judges[look.judge], Status.OK)
+        trial = look.trial
         people: tuple[Depicted, ...] = ()
         if trial.experiment == STEREOTYPE:
             genders: tuple[int | None, ...] = odd.get((trial.edit, look.judge), (1,))
             people = tuple(Depicted(trial.about["target"], gender) for gender in genders)
         scores = {} if people else {axis: SCORES[axis] for axis in builtin().axes_of(trial.prompt)}
-        verdict = Verdict(*about, scores, people=people)
+        verdict = Verdict(
+            key=look.key,
+            edit=trial.edit,
+            judge=look.judge,
+            settings=design.judges[look.judge],
+            status=Status.OK,
+            scores=scores,
+            people=people,
+        )
         run.add_verdict(verdict, Attempt(look.key, Status.OK, wall.AT, 0.5)).result()
 
 

@@ -17,7 +17,7 @@ from stillme.sources.selection.app import make_app
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.grid import Grid
 from stillme.sources.selection.store import Candidate, Store
-from stillme.web.sessions import Sessions
+from stillme.web.middleware import Sessions
 from tests.sources.selection import shelf
 
 KEY = b"s" * 64

@@ -146,15 +146,15 @@ def test_what_is_there_is_never_overwritten(plan: Plan, tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put, written = manifest._put, []
+    put, written = Path.write_bytes, []
 
-    def fail(path: Path, content: bytes) -> None:
+    def fail(path: Path, content: bytes) -> int:
         written.append(path)
         if path.name == "README.md":
             raise OSError(errno.ENOSPC, "No space left on device")
-        put(path, content)
+        return put(path, content)
 
-    monkeypatch.setattr(manifest, "_put", fail)
+    monkeypatch.setattr(Path, "write_bytes", fail)
     with pytest.raises(SurroundingsError, match="is full"):
         export(plan, tmp_path / "out")
     assert len(written) > 5 and list(tmp_path.iterdir()) == []
@@ -168,12 +168,12 @@ def test_a_killed_export_leaves_no_folder_and_the_next_one_clears_up(
         from pathlib import Path
         from stillme.sources.selection import config, manifest
         from stillme.sources.selection.store import Store
-        put = manifest._put
+        put = Path.write_bytes
         def die(path, content):
             put(path, content)
             if path.name == "README.md":
                 os.kill(os.getpid(), signal.SIGKILL)
-        manifest._put = die
+        Path.write_bytes = die
         plan = config.load(Path(sys.argv[1]))
         with Store.look(plan.folder) as store:
             manifest.export(plan, store, Path(sys.argv[2]))

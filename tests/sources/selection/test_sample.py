@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from stillme.core.errors import FaultsError, InputError
-from stillme.core.images import LARGEST_PIXELS
+from stillme.core.images import MAX_PIXELS
 from stillme.engine.progress import Progress
 from stillme.sources import heads
 from stillme.sources.selection import flow, words
@@ -150,7 +150,7 @@ SKIPPED = {
     "corrupt": (lambda content: content[: len(content) // 2], "corrupt", "cannot be decoded"),
     "not an image": (lambda _: b"<html>not found</html>", "corrupt", "is not an image file"),
     "empty": (lambda _: b"", "corrupt", "is not an image file"),
-    "a bomb": (bomb, "too_large", f"{LARGEST_PIXELS:,}"),
+    "a bomb": (bomb, "too_large", f"{MAX_PIXELS:,}"),
     "animated": (animated, "animated", "has 2 frames"),
     "without colour": (grey, "greyscale", "has no colour"),
     "grey file": (lambda content: saved(opened(content).convert("L")), "greyscale", "has no colour"),

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
-from stillme.core import parquet
 from stillme.core.errors import InputError, disk
-from stillme.core.parquet import DamagedError
+from stillme.core.table_files import DamagedError, read_parquet
 
 FORMATS = (".parquet", ".csv", ".tsv")
 
@@ -44,7 +43,7 @@ def read(path: Path) -> Given:
 def _parsed(path: Path, content: bytes) -> pl.DataFrame:
     try:
         if path.suffix == ".parquet":
-            return parquet.read(content)
+            return read_parquet(content)
         separator = "\t" if path.suffix == ".tsv" else ","
         return pl.read_csv(content, separator=separator, infer_schema=False)
     except pl.exceptions.NoDataError:

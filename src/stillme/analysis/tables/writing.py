@@ -11,7 +11,7 @@ from stillme.analysis.tables.inputs import Inputs
 from stillme.analysis.tables.tables import MOST_ROWS, Tabled, markdown
 from stillme.core.atomic import replace_file
 from stillme.core.errors import InputError, disk
-from stillme.core.export import write_frame
+from stillme.core.table_files import write_frame
 
 PAGE = "analysis.md"
 ABOUT = "analysis.json"

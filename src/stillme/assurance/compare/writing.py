@@ -14,7 +14,7 @@ from stillme.assurance.compare.saying import plain, sentences
 from stillme.assurance.compare.tables import tables
 from stillme.core.atomic import replace_file
 from stillme.core.errors import disk
-from stillme.core.export import write_frame
+from stillme.core.table_files import write_frame
 
 PAGE, ABOUT = "compare.md", "compare.json"
 

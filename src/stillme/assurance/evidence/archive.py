@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
-from stillme.core.atomic import beside
+from stillme.core.atomic import open_replacement
 from stillme.core.errors import InputError, SurroundingsError, disk
 
 MOST_FILES = 1_000_000
@@ -179,12 +179,9 @@ def _refused(path: Path, why: str) -> InputError:
 def pack(folder: Path, target: Path) -> None:
     """The folder as a zip, whole or not at all: names in order, no times, the same bytes for the same files."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    with disk(target), beside(target) as part:
-        with zipfile.ZipFile(part, "w") as archive:
-            for name in names:
-                _add(archive, folder / name, name)
-        _flush(part)
-        part.replace(target)
+    with disk(target), open_replacement(target) as file, zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            _add(archive, folder / name, name)
 
 
 def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
@@ -195,11 +192,6 @@ def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
     with path.open("rb") as source, archive.open(entry, "w") as packed:
         while piece := source.read(PIECE):
             packed.write(piece)
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def unpack(files: Files, name: str, target: Path, size: int) -> None:

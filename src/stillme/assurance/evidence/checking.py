@@ -21,9 +21,8 @@ from stillme.assurance.evidence import archive, differences, ledger, manifest, p
 from stillme.assurance.evidence.archive import Files
 from stillme.assurance.evidence.differences import Compared, Difference
 from stillme.assurance.evidence.manifest import Manifest
-from stillme.core import parquet
 from stillme.core.errors import InputError, StillmeError
-from stillme.core.parquet import DamagedError
+from stillme.core.table_files import DamagedError, read_parquet
 from stillme.core.text import plainly
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
@@ -248,7 +247,7 @@ def _texts(name: str, printed: str, derived: str) -> Iterator[Difference]:
 
 def _frames(name: str, given: bytes, derived: pl.DataFrame) -> Iterator[Difference]:
     try:
-        printed = parquet.read(given)
+        printed = read_parquet(given)
     except DamagedError:
         yield Difference(name, "what is no Parquet file", "a table")
         return

@@ -14,8 +14,7 @@ from pathlib import Path
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import digest
 from stillme.ledger import Run
-from stillme.ledger.database import UNREADABLE, connect
-from stillme.ledger.migrations import MIGRATIONS, migrate
+from stillme.ledger.database import MIGRATIONS, UNREADABLE, connect, migrate
 from stillme.ledger.run import settings_hash
 from stillme.plan.design import Design
 from stillme.protocol import from_files

@@ -22,7 +22,7 @@ from stillme.assurance.evidence import archive, manifest, rows
 from stillme.assurance.evidence.manifest import Manifest
 from stillme.core.atomic import beside
 from stillme.core.errors import InputError, disk
-from stillme.core.export import write_frame
+from stillme.core.table_files import write_frame
 from stillme.ledger import Run
 from stillme.ledger.backup import copy
 from stillme.ledger.run import LEDGER

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, RootModel, model_validator
 
 from stillme.core.yaml import Document, Frozen, read_text
-from stillme.ledger.columns import COLUMNS
+from stillme.ledger.frames import COLUMNS
 from stillme.measures import FIGURES
 from stillme.protocol import Protocol
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stillme.analysis.numbers import DASH
 from stillme.cli.glossary.names import shelves
-from stillme.ledger.columns import COLUMNS, measured, perceived
+from stillme.ledger.frames import COLUMNS, measured, perceived
 from stillme.measures import FIGURES
 from stillme.measures.portrait import FIGURES as OF_PORTRAITS
 from stillme.protocol import Protocol

@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 
+from stillme.core.colour import linear_to_srgb, srgb_to_linear
 from stillme.sources import heads
 from stillme.sources.heads.colour import Bytes, Floats
 
@@ -17,11 +18,8 @@ def relit(picture: Bytes, gain: float) -> Bytes:
 
 @functools.lru_cache(maxsize=16)
 def _relit_levels(gain: float) -> Bytes:
-    level = np.arange(256) / 255
-    linear = np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
-    lit = np.clip(linear * gain, 0, 1)
-    encoded = np.where(lit <= 0.0031308, lit * 12.92, 1.055 * lit ** (1 / 2.4) - 0.055)
-    return np.asarray(encoded * 255 + 0.5, np.uint8)
+    lit = np.clip(srgb_to_linear(np.arange(256) / 255) * gain, 0, 1)
+    return np.asarray(linear_to_srgb(lit) * 255 + 0.5, np.uint8)
 
 
 def shifted(picture: Bytes, skin: Bytes, delta_l: float) -> Bytes:

@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 
 from stillme.core import images
-from stillme.core.export import guarded
 from stillme.core.images import BadImageError, Pixels
+from stillme.core.table_files import escape_formulas
 from stillme.report import publish
 from stillme.report.browse import choosing, sheets
 from stillme.report.browse.bundle import FACES
@@ -155,7 +155,7 @@ def _mosaic(album: Album, words: Words, trials: pl.DataFrame) -> dict[str, Any]:
 def _csv(lines: Sequence[Mapping[str, Any]]) -> str:
     if not lines:
         return "row\n"
-    return guarded(pl.DataFrame(lines, infer_schema_length=None)).write_csv()
+    return escape_formulas(pl.DataFrame(lines, infer_schema_length=None)).write_csv()
 
 
 # Grids

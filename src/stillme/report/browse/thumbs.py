@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stillme.core import images
+from stillme.core.atomic import replace_file
 from stillme.core.images import BadImageError
 from stillme.ledger import Run
 from stillme.report.browse.faces import Veil
@@ -77,7 +78,5 @@ class Thumbs:
             picture = self.veil.picture(run.image(sha256), SIDE, people)
         except BadImageError:
             return False
-        aside = path.with_suffix(f".{os.getpid()}")
-        aside.write_bytes(images.webp(picture, QUALITY, EFFORT))
-        aside.replace(path)
+        replace_file(path, images.webp(picture, QUALITY, EFFORT), durable=False)
         return True

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from stillme.core.atomic import replace_file
+from stillme.core.atomic import replace_file, replace_folder
 from stillme.core.errors import InputError, disk
 from stillme.ledger import Run
-from stillme.ledger.state import mark_of, shows
+from stillme.ledger.run import mark_of, shows
 from stillme.plan.design import Design
 from stillme.report import browse, publish
 from stillme.report.browse import faces as veils
@@ -22,7 +22,7 @@ from stillme.report.build import render, sections
 from stillme.report.folder import about
 from stillme.report.folder.aside import Drawing
 from stillme.report.folder.computing import compute
-from stillme.report.folder.folders import kept, swapped
+from stillme.report.folder.folders import kept
 from stillme.report.folder.parts import MAKERS, Making
 
 __all__ = ["FOLDER", "MAKERS", "PARTS", "is_current", "write"]
@@ -88,7 +88,7 @@ def _written(making: Making, folder: Path, wanted: Sequence[str]) -> Iterator[Pa
         yield folder
         return
     counts = dict(about.counts(folder))
-    with disk(folder), swapped(folder) as aside, _ended(making.drawings):
+    with disk(folder), replace_folder(folder) as aside, _ended(making.drawings):
         for name, make in MAKERS.items():
             if name not in wanted:
                 kept(folder, aside, name)

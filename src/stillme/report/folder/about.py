@@ -9,7 +9,7 @@ from typing import Any
 
 import stillme
 from stillme.ledger import Run
-from stillme.ledger.state import state_of
+from stillme.ledger.run import state_of
 
 FILE = "about.json"
 

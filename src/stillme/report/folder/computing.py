@@ -22,15 +22,15 @@ from stillme.analysis import experiments
 from stillme.analysis.frames import Tidy, tidy
 from stillme.analysis.tables import inputs as given
 from stillme.analysis.tables import whole
+from stillme.core.atomic import replace_folder
 from stillme.core.errors import disk
 from stillme.core.records import digest
 from stillme.ledger import Run
-from stillme.ledger.state import state_of
+from stillme.ledger.run import state_of
 from stillme.plan.design import Design
 from stillme.report import publish
 from stillme.report.build import Context, Further
 from stillme.report.files.paper import SAMPLE, sampled
-from stillme.report.folder.folders import swapped
 from stillme.report.publish import SEED
 from stillme.stats.findings import Findings
 from stillme.stats.stereotype import Stereotypes
@@ -98,7 +98,7 @@ def _read(folder: Path, key: str) -> dict[str, pl.DataFrame] | None:
 
 
 def _keep(tables: Mapping[str, pl.DataFrame], folder: Path, key: str) -> None:
-    with disk(folder), swapped(folder) as aside:
+    with disk(folder), replace_folder(folder) as aside:
         for name, frame in tables.items():
             (aside / f"{name}.parquet").write_bytes(_packed(frame))
         order = {"key": key, "tables": list(tables)}

@@ -21,7 +21,7 @@ from stillme.analysis.frames import ROUNDINGS
 from stillme.core.errors import disk
 from stillme.core.records import Trial
 from stillme.ledger import Run
-from stillme.ledger.state import shows
+from stillme.ledger.run import shows
 from stillme.report import publish
 from stillme.report.build import build
 from stillme.report.review import linked, target
@@ -31,14 +31,12 @@ from stillme.report.review.query import Query
 from stillme.report.review.samples import SORTS
 from stillme.report.review.state import State
 from stillme.report.review.words import Words
-from stillme.web import app as web
 from stillme.web import server
-from stillme.web.bodies import check, read_json, read_own_form
-from stillme.web.guard import Hosts
+from stillme.web.app import make_tool_app
+from stillme.web.bodies import check, read_json, refuse
+from stillme.web.images import Pictures
+from stillme.web.middleware import MAX_SESSION_S, Hosts, Sessions, read_own_form, secret
 from stillme.web.pages import environment
-from stillme.web.pictures import Pictures
-from stillme.web.refusals import refuse
-from stillme.web.sessions import LONGEST, Sessions, secret
 
 STATIC = Path(__file__).parent / "static"
 FOLDER = "review"  # of a run: the tool's secret and thumbnails
@@ -82,7 +80,7 @@ def make_app(desk: Desk, reviewer: str, key: bytes, hosts: Hosts | None = None) 
     thumbnails = desk.run.path / FOLDER / "thumbnails"
     pictures = Pictures(thumbnails, desk.run.image, lambda: desk.state().images)
     routes = [*Pages(desk, reviewer, sessions).routes(), *pictures.routes()]
-    app = web.make(routes, sessions, hosts or Hosts.of("127.0.0.1"), {"review": STATIC})
+    app = make_tool_app(routes, sessions, hosts or Hosts.of("127.0.0.1"), {"review": STATIC})
     app.add_exception_handler(UnknownError, _unknown)
     app.add_exception_handler(RefusedError, _refused)
     return app
@@ -317,7 +315,7 @@ class Pages:
 
     def _remembering(self, answer: Response, who: str) -> Response:
         if who and not self._reviewer:
-            answer.set_cookie(WHO, quote(who), max_age=LONGEST, httponly=True, samesite="strict")
+            answer.set_cookie(WHO, quote(who), max_age=MAX_SESSION_S, httponly=True, samesite="strict")
         return answer
 
 

@@ -23,8 +23,7 @@ from stillme.core.errors import InputError, StillmeError
 from stillme.core.records import Adjudication, Trial
 from stillme.core.yaml import Frozen
 from stillme.ledger import Run
-from stillme.ledger.run import now
-from stillme.ledger.state import mark_of
+from stillme.ledger.run import mark_of, now
 from stillme.protocol.schema import Axis
 from stillme.report.review.query import Query
 from stillme.report.review.samples import Counts, Samples
@@ -233,7 +232,16 @@ class Desk:
         if not (why := said.why.replace("\r\n", "\n").strip()):
             raise RefusedError("Say why, in a sentence: whoever reads the decision later was not there.")
         score = _score(said, axis)
-        one = Adjudication(trial.edit, trial.prompt, axis.id, score, who, why, now(), said.withdraw)
+        one = Adjudication(
+            edit=trial.edit,
+            prompt=trial.prompt,
+            axis=axis.id,
+            score=score,
+            who=who,
+            why=why,
+            at=now(),
+            withdrawn=said.withdraw,
+        )
         if said.withdraw and self._last(one) is None:
             raise RefusedError("There is no decision of yours to take back.")
         return one

@@ -45,7 +45,7 @@ def policy(html: str) -> str:
     """The report's own security policy, which names its one style and script; the tool's where it has none."""
     found = _POLICY.search(html)
     if found is None:
-        from stillme.web.guard import HEADERS  # needs the extra `web`, which writing a report does not
+        from stillme.web.middleware import HEADERS  # needs the extra `web`, which writing a report does not
 
         return HEADERS["Content-Security-Policy"]
     return f"{Markup(found[1]).unescape()}; frame-ancestors 'none'"  # noqa: S704 (unescaped, not marked as safe)

@@ -25,9 +25,7 @@ ROOM = 1.25  # a shift this many times the distance to black or white is left wh
 @functools.cache
 def _levels() -> Bytes:
     """The level nearest to a linear light, over STEPS steps."""
-    light = np.linspace(0, 1, STEPS)
-    level = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
-    return np.asarray(level * 255 + 0.5, np.uint8)
+    return np.asarray(colour.linear_to_srgb(np.linspace(0, 1, STEPS)) * 255 + 0.5, np.uint8)
 
 
 @functools.cache

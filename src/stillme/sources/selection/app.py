@@ -22,14 +22,12 @@ from stillme.sources.selection.desk import Asked, Desk, Filter, RefusedError, Un
 from stillme.sources.selection.grid import Grid
 from stillme.sources.selection.sheets import Screened, Sheet
 from stillme.sources.selection.store import Store
-from stillme.web import app as web
 from stillme.web import server
-from stillme.web.bodies import check, read_json, read_own_form
-from stillme.web.guard import Hosts
+from stillme.web.app import make_tool_app
+from stillme.web.bodies import check, read_json, refuse
+from stillme.web.images import Pictures
+from stillme.web.middleware import Hosts, Sessions, read_own_form, secret
 from stillme.web.pages import environment
-from stillme.web.pictures import Pictures
-from stillme.web.refusals import refuse
-from stillme.web.sessions import Sessions, secret
 
 STATIC = Path(__file__).parent / "static"
 TICKS = "ticks"  # a form's word for all boxes of a candidate at once
@@ -49,7 +47,7 @@ def make_app(
     sessions = Sessions(secret, reviewers)
     pictures = Pictures(store.path / "thumbnails", store.image, lambda: desk.images)
     routes = [*Pages(desk, sessions, tuple(findings)).routes(), *pictures.routes()]
-    app = web.make(routes, sessions, hosts or Hosts.of("127.0.0.1"), {"select": STATIC})
+    app = make_tool_app(routes, sessions, hosts or Hosts.of("127.0.0.1"), {"select": STATIC})
     app.add_exception_handler(UnknownError, _unknown)
     app.add_exception_handler(RefusedError, _refused)
     return app

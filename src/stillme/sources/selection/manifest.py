@@ -12,20 +12,18 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
 import polars.selectors as cs
 
 from stillme.core import images
+from stillme.core.atomic import new_folder
 from stillme.core.errors import InputError, disk
 from stillme.core.records import Status, canonical
 from stillme.engine.progress import Progress
-from stillme.ledger.objects import flush_folder
 from stillme.sources.heads.signature import key_in
 from stillme.sources.portraits import CSV, PARQUET, guard
 from stillme.sources.selection import card, croissant, table
@@ -52,13 +50,14 @@ def export(
     review = Review.of(store)
     chosen = table.choose(plan, store, review)
     _refuse_undecided(table.undecided(plan, store, review.state), chosen, plan, partial)
-    with disk(to), _whole(to) as folder:
+    with disk(to), new_folder(to) as folder:
+        (folder / IMAGES).mkdir()
         pictures = _put_pictures(plan, store, chosen, folder, progress or Progress())
         manifest = table.gather(plan, store, review, pictures)
         for name, content in _files(manifest, passing):
-            _put(folder / name, content)
-        _put(folder / croissant.FILE, croissant.metadata(manifest, _sums(folder)).encode())
-        _put(folder / SUMS, "".join(f"{sha}  {name}\n" for name, sha in _sums(folder).items()).encode())
+            (folder / name).write_bytes(content)
+        (folder / croissant.FILE).write_bytes(croissant.metadata(manifest, _sums(folder)).encode())
+        (folder / SUMS).write_bytes("".join(f"{sha}  {name}\n" for name, sha in _sums(folder).items()).encode())
     return to
 
 
@@ -82,32 +81,6 @@ def _refuse_undecided(cells: Sequence[Cell], chosen: Sequence[Chosen], plan: Pla
     )
 
 
-@contextmanager
-def _whole(to: Path) -> Iterator[Path]:
-    """A folder beside `to` that takes its place in the end. What a killed export left there is cleared."""
-    to.parent.mkdir(parents=True, exist_ok=True)
-    aside = to.parent / f".{to.name}.unfinished"
-    shutil.rmtree(aside, ignore_errors=True)
-    try:
-        (aside / IMAGES).mkdir(parents=True)
-        yield aside
-        flush_folder(aside / IMAGES)
-        flush_folder(aside)
-        if to.exists():
-            to.rmdir()  # it is empty
-        aside.rename(to)
-        flush_folder(to.parent)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _put(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _sums(folder: Path) -> dict[str, str]:
     """Every file so far -> its SHA-256."""
     found = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -124,7 +97,7 @@ def _put_pictures(
 
         def put(one: Chosen) -> Picture:
             picture, content = _enlarged(one, store, plan.selection.upscaling)
-            _put(folder / picture.path, content)
+            (folder / picture.path).write_bytes(content)
             stage.count(Status.OK)
             return picture
 

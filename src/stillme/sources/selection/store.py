@@ -23,8 +23,7 @@ from stillme.core.errors import InputError, disk
 from stillme.core.lock import Lock
 from stillme.core.records import Portrait, Reading, Status, canonical
 from stillme.ledger import backup
-from stillme.ledger.database import connect, database
-from stillme.ledger.migrations import migrate
+from stillme.ledger.database import connect, database, migrate
 from stillme.ledger.objects import Objects
 from stillme.ledger.run import now
 from stillme.ledger.writer import Insert, Writer
@@ -288,9 +287,30 @@ def _candidate(row: tuple[Any, ...], labels: Mapping[str, tuple[str, str]]) -> C
     original, mended, fingerprint, width, height = rest
     spoken = {dimension: value for dimension, (value, _) in labels.items() if value}
     spelled = {dimension: annotated for dimension, (_, annotated) in labels.items()}
-    portrait = Portrait(key, source, source_id, image, spoken, licence, split)
-    about = (pool, seed, cell, reader, portrait, spelled, file, number)
-    return Candidate(*about, original, mended, fingerprint, width, height)
+    portrait = Portrait(
+        key=key,
+        source=source,
+        source_id=source_id,
+        image=image,
+        labels=spoken,
+        licence=licence,
+        split=split,
+    )
+    return Candidate(
+        pool=pool,
+        seed=seed,
+        cell=cell,
+        reader=reader,
+        portrait=portrait,
+        annotated=spelled,
+        file=file,
+        row=number,
+        original=original,
+        mended=mended,
+        fingerprint=fingerprint,
+        width=width,
+        height=height,
+    )
 
 
 def _candidate_rows(c: Candidate) -> Iterator[Insert]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stillme import __version__
-from stillme.core.atomic import beside
+from stillme.core.atomic import new_folder
 from stillme.core.errors import FaultsError, InputError, disk
 from stillme.core.text import table
 from stillme.core.yaml import Document, read_text, unknown
@@ -89,12 +89,9 @@ def build(run: Path, folder: Path, wanted: Wanted, say: Callable[[str], None] = 
     with Run.look(run) as seen:
         design = load_design(seen)
         plan = _planned(seen, design, wanted)
-        with disk(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with beside(folder, folder=True) as part:
-                bundle, noted = _made(seen, plan, part, say)
-                key.write(noted, key.path_of(folder))
-                part.replace(folder)
+        with disk(folder), new_folder(folder) as part:
+            bundle, noted = _made(seen, plan, part, say)
+            key.write(noted, key.path_of(folder))
     widest = evenness.widest(plan.dealt, plan.protocol.groups.dimensions)
     notes = tuple(_notes(plan, bundle))
     return Built(bundle, folder, key.path_of(folder), noted.margins, widest, plan.found.left_out, notes)

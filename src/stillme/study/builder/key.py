@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from stillme.core.atomic import replace_file
 from stillme.core.errors import Fault, FaultsError, InputError, disk
 from stillme.core.yaml import Frozen, dotted
 
@@ -98,17 +98,12 @@ def path_of(folder: Path) -> Path:
 
 def write(key: Key, path: Path) -> None:
     """For its owner alone, whole or not at all; an earlier one is never overwritten."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     with disk(path):
         if path.exists():
             step = "Give another folder: without its key a study says nothing."
             raise InputError(f"{path} exists already.", step)
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(key.model_dump(mode="json"), file, ensure_ascii=False, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        text = json.dumps(key.model_dump(mode="json"), ensure_ascii=False, indent=1)
+        replace_file(path, text.encode(), private=True)
 
 
 def read(path: Path) -> Key:

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from stillme.core.atomic import replace_file
 from stillme.core.errors import InputError, StillmeError, SurroundingsError, disk
 from stillme.engine.http import is_loopback
 from stillme.study.db.store import Store, added
@@ -55,14 +56,8 @@ def secret(folder: Path) -> bytes:
 def keep_secret(folder: Path, value: str) -> None:
     """Only its owner may read it; a file that is there is whole."""
     path = folder / SECRET
-    part = path.with_name(f"{SECRET}.part")
     with disk(path):
-        part.unlink(missing_ok=True)
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(value)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        replace_file(path, value.encode(), private=True)
 
 
 def signature(secret: bytes, timestamp: str, body: bytes) -> str:

@@ -27,8 +27,8 @@ from stillme.study.server.door import NOT_SAVED, Door, dressed
 from stillme.study.server.flow import ElsewhereError
 from stillme.study.server.showing import render
 from stillme.web.app import FOREVER, TYPES, WEB, Files
-from stillme.web.guard import Hosts
-from stillme.web.refusals import API, refuse
+from stillme.web.bodies import API, refuse
+from stillme.web.middleware import Hosts
 
 STATIC = Path(__file__).parent / "static"
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]

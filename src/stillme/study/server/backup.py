@@ -7,7 +7,6 @@ of it, elsewhere.
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from stillme.core.atomic import replace_database
 from stillme.core.errors import InputError, SurroundingsError, disk
 from stillme.study.server.export import sha256
 
@@ -46,11 +46,10 @@ def backup(engine: Engine, folder: Path, now: float, keep: int = 0, say: Say = p
         raise InputError(f"{path} exists already.", "Wait a second, or give another folder.")
     with disk(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part = path.with_name(f"{path.name}.part")
-        part.unlink(missing_ok=True)
-        _copy(source, part)
-        made = _checked(part, path)
-        _settle(part, made)
+        with _opened(source) as database, replace_database(database, path, private=True) as part:
+            made = _checked(part, path)
+            hashes = path.with_suffix(".db.sha256")  # in the form that sha256sum -c reads
+            hashes.write_text(f"{made.sha256}  {path.name}\n", encoding="ascii")
         removed = _prune(folder, keep) if keep > 0 else 0
     more = f"; {removed} older removed" if removed else ""
     say(f"{path}: {made.answers} answers of {made.people} people, checked, sha256 {made.sha256[:16]}…{more}.")
@@ -69,15 +68,8 @@ def _source(engine: Engine) -> Path:
     return path
 
 
-def _copy(source: Path, target: Path) -> None:
-    """All pages of one state; whoever writes meanwhile does not wait and is not waited for."""
-    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    with (
-        closing(sqlite3.connect(_read_only(source), uri=True, timeout=PATIENCE)) as old,
-        closing(sqlite3.connect(target)) as new,
-    ):
-        old.backup(new)
-        new.execute("PRAGMA journal_mode=DELETE")  # one file, complete without companions
+def _opened(path: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(_read_only(path), uri=True, timeout=PATIENCE))
 
 
 def _read_only(path: Path) -> str:
@@ -103,18 +95,6 @@ def _broken(file: Path, why: str) -> SurroundingsError:
     return SurroundingsError(f"{file} is not a whole database of a study: {why}.", "Use another backup.")
 
 
-def _settle(part: Path, made: Backup) -> None:
-    """On the disk first, then under its name; its hash in the form that sha256sum -c reads."""
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
-    hashes = made.path.with_suffix(".db.sha256")
-    hashes.write_text(f"{made.sha256}  {made.path.name}\n", encoding="ascii")
-    part.rename(made.path)
-    there = os.open(made.path.parent, os.O_RDONLY)
-    os.fsync(there)
-    os.close(there)
-
-
 def _prune(folder: Path, keep: int) -> int:
     """Removes the oldest of our own backups; nothing else in the folder is touched."""
     own = sorted(path for path in folder.iterdir() if NAMED.match(path.name))
@@ -137,10 +117,8 @@ def restore(path: Path, folder: Path, say: Say = print) -> Backup:
     found = _checked(path, target)
     with disk(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part = folder / "study.db.part"
-        part.unlink(missing_ok=True)
-        _copy(path, part)
-        part.rename(target)
+        with _opened(path) as database, replace_database(database, target, private=True):
+            pass  # it was checked above
     missing = "" if (folder / "secret").exists() else f" Put the study's secret beside it: {folder / 'secret'}."
     say(f"{target}: {found.answers} answers of {found.people} people.{missing}")
     return found

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from stillme.study.db import people
 from stillme.study.server.desk import Study
 from stillme.study.server.limits import Buckets
-from stillme.web.guard import SAFE, Hosts, dress, is_ours
-from stillme.web.refusals import refuse
+from stillme.web.bodies import refuse
+from stillme.web.middleware import SAFE, Hosts, is_ours, set_security_headers
 
 OPEN = ("/static/", "/healthz")  # to anybody, without a look at who is asking
 HOOKS = "/webhooks/"  # signed, and from no browser
@@ -36,7 +36,7 @@ def cookie_name(study: Study) -> str:
 
 def dressed(study: Study, headers: MutableHeaders) -> None:
     """What every answer carries."""
-    dress(headers)
+    set_security_headers(headers)
     if study.serving.is_encrypted:
         headers.setdefault("Strict-Transport-Security", f"max-age={YEAR}; includeSubDomains")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from sqlalchemy import Connection, Engine, Select, create_engine, event, func, s
 from sqlalchemy.pool import NullPool
 
 from stillme import __version__
+from stillme.core.atomic import new_folder
 from stillme.core.errors import InputError, disk
 from stillme.study.bundle import Bundle
 from stillme.study.db.keys import Keys
@@ -67,26 +67,13 @@ def export(
     """Writes a new folder, whole or not at all. `history`: with every operation that was ever sent."""
     if folder.exists():
         raise InputError(f"{folder} exists already.", "Give a new folder: an export is never overwritten.")
-    with disk(folder), _part(folder) as part:
+    with disk(folder), new_folder(folder, private=True) as part:
         with reachable(), snapshot(engine) as connection:
             _check(connection, bundle)
             counts = _write(connection, bundle, keys, part, form, history)
         _describe(bundle, part, counts, _sheets(history), time.time() if now is None else now)
     say(_said(folder, counts))
     return Exported(folder, counts)
-
-
-@contextmanager
-def _part(folder: Path) -> Iterator[Path]:
-    """A folder that gets its name when it is whole, and goes if it does not become so."""
-    part = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True, mode=0o700)
-    try:
-        yield part
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _said(folder: Path, counts: Mapping[str, int]) -> str:

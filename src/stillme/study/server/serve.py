@@ -36,9 +36,8 @@ from stillme.study.prolific.launch import Door
 from stillme.study.server.app import make_app
 from stillme.study.server.desk import Entry, Serving, Steady, Study
 from stillme.web import server
-from stillme.web.guard import Hosts
-from stillme.web.patience import Patience
-from stillme.web.sessions import secret
+from stillme.web.middleware import Hosts, secret
+from stillme.web.server import Patience
 
 log = logging.getLogger("stillme.study")
 SWEEP = 20  # seconds between looks at leases

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from stillme.core.atomic import replace_file
 from stillme.engine.http import is_loopback
 
 HELD = ("RESERVED", "ACTIVE", "AWAITING REVIEW", "APPROVED", "PARTIALLY APPROVED")  # their place is taken
@@ -95,10 +96,8 @@ class World:
             "subscriptions",
             "events",
         )
-        part = self._path.with_name(f"{self._path.name}.part")
-        part.touch(mode=0o600)
-        part.write_text(json.dumps({name: getattr(self, name) for name in names}), encoding="utf-8")
-        part.replace(self._path)
+        content = json.dumps({name: getattr(self, name) for name in names})
+        replace_file(self._path, content.encode(), private=True, durable=False)
 
     # studies
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from stillme.core import images
 from stillme.sources import heads
-from stillme.web.thumbnails import Thumbnails
+from stillme.web.images import Thumbnails
 
 
 def test_a_thumbnail_is_made_once_and_undistorted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The door of every web tool: hosts, origins, sessions, headers, bodies."""
+"""Access checks of every web tool: hosts, origins, sessions, headers, bodies."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from starlette.testclient import TestClient
 
 from stillme.core.errors import SurroundingsError
 from stillme.core.yaml import Frozen
-from stillme.web import app as web
 from stillme.web import server
-from stillme.web.bodies import LARGEST, read_form, read_json
-from stillme.web.guard import HEADERS, Hosts
-from stillme.web.sessions import Sessions, secret
+from stillme.web.app import make_tool_app
+from stillme.web.bodies import MAX_BODY_BYTES, read_form, read_json
+from stillme.web.middleware import HEADERS, Hosts, Sessions, secret
 
 KEY = b"k" * 64
 OURS = {"Origin": "http://localhost:8000"}
@@ -64,7 +63,7 @@ ROUTES = [
 
 
 def client(scheme: str = "http", **options: Any) -> TestClient:
-    made = web.make(ROUTES, Sessions(KEY, ["anna", "ben"]), Hosts.of("127.0.0.1"))
+    made = make_tool_app(ROUTES, Sessions(KEY, ["anna", "ben"]), Hosts.of("127.0.0.1"))
     return TestClient(made, f"{scheme}://localhost:8000", raise_server_exceptions=False, **options)
 
 
@@ -198,7 +197,7 @@ def test_our_own_pages_may(inside: TestClient, headers: dict[str, str]) -> None:
         ({"content": b"{", "headers": {**OURS, "Content-Type": "application/json"}}, 422, "JSON"),
         ({"data": {"n": 1}}, 415, "application/json"),
         ({"content": b'{"n":1}', "headers": {**OURS, "Content-Type": "text/plain"}}, 415, "application/json"),
-        ({"json": {"n": 1, "m": "x" * LARGEST}}, 413, "bytes"),
+        ({"json": {"n": 1, "m": "x" * MAX_BODY_BYTES}}, 413, "bytes"),
     ],
 )
 def test_what_is_not_understood_is_said(inside: TestClient, sent: dict[str, Any], status: int, said: str) -> None:

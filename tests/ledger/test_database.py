@@ -10,7 +10,7 @@ import pytest
 
 from stillme.core.errors import SurroundingsError
 from stillme.ledger import Run
-from stillme.ledger.migrations import VERSION, add_axes, migrate
+from stillme.ledger.database import VERSION, add_axes, migrate
 from stillme.ledger.run import LEDGER
 from stillme.protocol import Protocol
 

@@ -149,7 +149,7 @@ class Answer:
 
 @dataclass(eq=False)
 class RemoteError(Exception):
-    """No success. `kind` is never a refusal: what `said` means is for the asker to decide."""
+    """No success. `kind` is never a refusal: what the body means is for the caller to decide."""
 
     kind: Status
     message: str

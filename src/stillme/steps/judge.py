@@ -310,7 +310,7 @@ class JudgeStep(Step[JudgeCall, JudgeReply]):
         return replace(request, planted=truth, planted_labels=task.labels)
 
     def _question_request(self, task: Look) -> JudgeRequest:
-        """The request without pictures. Its instruction has the same words in every arm, so that judges do not know
+        """The request without pictures. Its instruction has the same words in every arm, so judges do not know
         which one they see."""
         trial, calibrates = task.trial, self.protocol.calibration
         if trial.experiment == CALIBRATE and calibrates is not None:

@@ -138,7 +138,9 @@ class _Reader:
     """One text, word by word."""
 
     def __init__(self, text: str, lexicon: _Lexicon) -> None:
-        self.text, self.lexicon, self.words = text, lexicon, lexicon.words
+        self.text = text
+        self.lexicon = lexicon
+        self.words = lexicon.words
         self.tokens = list(_tokens(text))
 
     def leaks(self) -> Iterator[Leak]:

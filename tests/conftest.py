@@ -16,8 +16,10 @@ import yaml
 
 from stillme import pipeline
 from stillme.engine.progress import Progress
+from stillme.ledger import Run
 from stillme.plan import config
 from stillme.plan.config import Config
+from stillme.plan.design import Design
 from stillme.protocol import Protocol, builtin
 from tests import prepared
 
@@ -99,6 +101,22 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pipeline.run(config.load(folder / "audit.yaml"), Progress())
 
     return prepared.once(tmp_path_factory, "finished", make)
+
+
+@pytest.fixture
+def without_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs end without their page, which takes longest: for tests of what is in a run. `page` makes it."""
+
+    def report(run: Run, design: Design, progress: Progress) -> Path:
+        progress.say("Report: the page is written")
+        return run.path / pipeline.REPORT
+
+    monkeypatch.setattr(pipeline, "report", report)
+
+
+def page(run: Path) -> str:
+    """The page of a run, made now."""
+    return pipeline.report_again(run, Progress(), whole=False).read_text(encoding="utf-8")
 
 
 def load_tool(name: str) -> Any:

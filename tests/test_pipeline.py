@@ -17,6 +17,7 @@ from stillme.ledger import Run
 from stillme.plan.config import Config
 from stillme.plan.design import load_design, make_design
 from stillme.steps.forecast import look_ahead
+from tests.conftest import page
 from tests.core.test_images import png_without_palette
 from tests.scripted import ACTORS, Editor, Judge, Source
 
@@ -24,8 +25,8 @@ Load = Callable[..., Config]
 
 
 @pytest.fixture(autouse=True)
-def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test backends, beside the real ones."""
+def scripted(monkeypatch: pytest.MonkeyPatch, without_page: None) -> None:
+    """The test backends, beside the real ones; what they did is in the run's rows."""
     for part in (editors, judges, sources):
         monkeypatch.setitem(part.BACKENDS, "scripted", "tests.scripted")
 
@@ -233,7 +234,7 @@ def test_an_audit_without_judges_edits_and_says_that_nothing_was_judged(load_aud
     pipeline.run(config, Progress())
     frame = ensemble_scores(config)
     assert frame.height == 5 + 5 + 6 and frame["score"].null_count() == frame.height
-    assert "No edit of this editor was judged" in (config.run / "report.html").read_text(encoding="utf-8")
+    assert "No edit of this editor was judged" in page(config.run)
 
 
 def test_nothing_is_missing_after_a_run_although_some_edits_were_refused(load_audit: Load) -> None:
@@ -318,8 +319,8 @@ def test_exported_edits_say_where_they_were_refused_and_in_whose_words(load_audi
         ("pending", "timeout", "", "deadline"),
         ("ok", "ok", "", ""),
     ]
-    page = (tmp_path / "tables/columns.md").read_text()
-    assert "| stage | String | where a refusal happened" in page and "| code |" in page
+    columns = (tmp_path / "tables/columns.md").read_text()
+    assert "| stage | String | where a refusal happened" in columns and "| code |" in columns
     assert "stage" not in pl.read_parquet(tmp_path / "tables/scores.parquet").columns
-    report = (config.run / "report.html").read_text()
+    report = page(config.run)
     assert "moderation_blocked" in report and "refused on the way in" in report

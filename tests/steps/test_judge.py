@@ -27,6 +27,7 @@ from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.plan.config import Config
 from stillme.plan.design import load_design
+from tests.conftest import page
 from tests.scripted import ACTORS
 
 Load = Callable[..., Config]
@@ -248,6 +249,7 @@ def test_no_key_is_in_the_run(load_audit: Load) -> None:
     with serving(Switches(refused=0.5)) as server:
         config = audit(load_audit, [row(server)])
         pipeline.run(config, Progress())
+    page(config.run)
     for path in Path(config.run).rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes()
 
@@ -263,7 +265,7 @@ def test_judges_are_told_what_the_audit_says(
     pipeline.run(config, Progress())
     asked = [text for (text,) in table(config, "SELECT content FROM question")]
     assert any(said in text for text in asked)
-    report = (config.run / "report.html").read_text(encoding="utf-8")
+    report = page(config.run)
     known = ["age"] if disclose is None else disclose
     assert ("They were told nothing about the person." in report) == (not known)
     assert not known or f"told the source person’s perceived {known[0]}" in report

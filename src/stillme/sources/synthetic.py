@@ -55,8 +55,8 @@ class Synthetic:
 
     def portraits(self) -> Iterator[tuple[Portrait, bytes]]:
         for key in heads.keys():  # noqa: SIM118
-            head = heads.load(key)
-            if self._wanted(head.labels):
+            if self._wanted(heads.labels(key)):
+                head = heads.load(key)
                 content = images.encode(heads.photograph(head), quality=95, comment=signature(key))
                 image = hashlib.sha256(content).hexdigest()
                 yield Portrait.of("synthetic", key, image, head.labels, LICENCE), content

@@ -7,7 +7,7 @@ in them was put there. This package reads the shipped layers and knows nothing a
 from stillme.sources.heads.backdrop import SIZE, backdrop
 from stillme.sources.heads.colour import lab_to_srgb, shift_skin, srgb_to_lab
 from stillme.sources.heads.compose import over, photograph
-from stillme.sources.heads.reader import Head, keys, load, variants
+from stillme.sources.heads.reader import Head, keys, labels, load, variants
 
 __all__ = [
     "SIZE",
@@ -15,6 +15,7 @@ __all__ = [
     "backdrop",
     "keys",
     "lab_to_srgb",
+    "labels",
     "load",
     "over",
     "photograph",

@@ -51,6 +51,11 @@ def keys() -> tuple[str, ...]:
     return tuple(_index())
 
 
+def labels(key: str) -> Mapping[str, str]:
+    """The groups that a head belongs to, without loading its picture."""
+    return MappingProxyType(_entry(key, "base")["labels"])
+
+
 def variants(key: str) -> tuple[str, ...]:
     return tuple(_versions(key))
 

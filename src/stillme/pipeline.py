@@ -1,4 +1,4 @@
-"""The audit, told once:
+"""The audit, step by step:
 
     sources ──▶ portraits ──▶ plan ──▶ edit ──▶ measure ──▶ judge ──▶ analyse ──▶ report
 

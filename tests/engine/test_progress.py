@@ -88,7 +88,7 @@ def test_live_lines_fit_the_terminal(columns: int) -> None:
         stage.counts.update({"ok": 1200, "input_blocked": 100, "refused": 20, "output_blocked": 3, "timeout": 11})
         stage.cost_usd = 1234.5
     out = io.StringIO()
-    Console(file=out, width=columns, force_terminal=False).print(progress._drawn(stages))
+    Console(file=out, width=columns, force_terminal=False).print(progress._render_live(stages))
     lines = out.getvalue().splitlines()
     assert all(len(line.rstrip()) <= columns for line in lines)
     if columns == 100:

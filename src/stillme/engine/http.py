@@ -149,7 +149,7 @@ class Answer:
 
 @dataclass(eq=False)
 class RemoteError(Exception):
-    """No success. `kind` is never a refusal: what `said` means is for the asker to decide."""
+    """No success. `kind` is never a refusal: what the body means is for the caller to decide."""
 
     kind: Status
     message: str
@@ -183,7 +183,8 @@ class Client:
         hopeless: Callable[[RemoteError], bool] = lambda error: False,
         waits: Callable[[RemoteError], float | None] = lambda error: None,
     ) -> None:
-        self.base, self.limits = base, limits
+        self.base = base
+        self.limits = limits
         self.gate = Gate(limits.concurrency, limits.starts_at)
         self.pace = Pace(limits.requests_per_minute, limits.tokens_per_minute)
         self._waits = waits
@@ -206,7 +207,8 @@ class Client:
         """The answer to a call; whatever is no success is raised, after as many attempts as make sense."""
         attempts: list[Try] = []
         deadline: float | None = None
-        request = _Sent(self._address(call), *_content(call, self._boundary))
+        body, media_type = _content(call, self._boundary)
+        request = _Sent(address=self._address(call), body=body, media_type=media_type)
         while True:
             cuts = await self.gate.enter()
             status: int | None = None
@@ -247,7 +249,7 @@ class Client:
         """Writes an answer of any size to `path`, aside first, so that a file that is there is whole."""
         import aiohttp
 
-        sent = _Sent(self._address(call), None, "")
+        sent = _Sent(address=self._address(call), body=None, media_type="")
         timeout = aiohttp.ClientTimeout(total=None, sock_read=self.limits.timeout_s)
         try:
             async with self._opened().request(

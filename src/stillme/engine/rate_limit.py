@@ -171,9 +171,10 @@ class Pace:
     def _slow_down(self, now: float) -> None:
         """A first cut, and one soon after another, is a large one: answers tell of a while ago, when there was
         more in hand. Where too few have come to tell anything, callers wait by themselves."""
-        answered_rate = self._answered_rate(now)
-        if answered_rate is None:
+        recent = [at for at in self._answer_times if at > now - RECENT_S]
+        if len(recent) < MIN_ANSWERS:
             return
+        answered_rate = len(recent) / max(now - recent[0], 0.1)  # a second
         if self.learned is None:
             self.learned = Bucket(LARGE_RATE_DECREASE * answered_rate, self._clock)
             self._ceiling = self.learned.rate
@@ -185,11 +186,6 @@ class Pace:
         self.learned.most = max(1.0, BURST_S * self.learned.rate)
         self.learned.tokens = min(self.learned.tokens, -COOLDOWN_S * self.learned.rate)
         self._cut_at, self._grown_at, self._n_429 = now, now, 0
-
-    def _answered_rate(self, now: float) -> float | None:
-        """Answers a second, of late; None where there are too few to say."""
-        recent = [at for at in self._answer_times if at > now - RECENT_S]
-        return len(recent) / max(now - recent[0], 0.1) if len(recent) >= MIN_ANSWERS else None
 
     def _grow(self, learned: Bucket) -> None:
         """Quickly where it was never turned away, slowly near where it was."""

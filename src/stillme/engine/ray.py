@@ -166,7 +166,9 @@ class Actors:
     """
 
     def __init__(self, cluster: Cluster, makes: Makes, share: Share) -> None:
-        self._cluster, self._ray, self._share = cluster, cluster.ray, share
+        self._cluster = cluster
+        self._ray = cluster.ray
+        self._share = share
         self.makes = dict(makes)
         self._lock = threading.Lock()
         self._free: list[_Actor] = []

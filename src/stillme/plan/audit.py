@@ -128,8 +128,8 @@ class Experiments(Frozen):
 class Calibrating(Frozen):
     """How judges are calibrated (`stillme calibrate`). portraits: of each group of the reference dimension.
 
-    seed: of the draw. repeats: whether every pair is looked at twice. disclosure: whether it is also looked at
-    with the source person's groups told, or not told, whichever the audit does not do.
+    seed: of the draw. repeats: whether every pair is judged twice. disclosure: whether it is also judged with
+    the source person's groups disclosed, or not disclosed, whichever the audit does not do.
     """
 
     portraits: int = Field(default=6, ge=1, le=1000)
@@ -145,9 +145,9 @@ class Measuring(Frozen):
 
 
 class Judging(Frozen):
-    """repeats: which share of the edits judges behind a network look at a second time, to be held against the
-    first look; the second one is in no score. disclose: what judges are told of the source person; without it,
-    what the preset says."""
+    """repeats: which share of the edits judges behind a network judge a second time, to be compared with the
+    first verdict; the second one is excluded from all scores. disclose: what judges are given of the source
+    person; without it, what the preset says."""
 
     repeats: float = Field(default=0.05, ge=0, le=1)
     disclose: tuple[Word, ...] | None = None

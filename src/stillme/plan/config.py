@@ -63,7 +63,7 @@ class Config:
 
     @property
     def disclose(self) -> tuple[str, ...]:
-        """What judges are told of the source person."""
+        """The dimensions of the source person that judges are given."""
         own = self.audit.judging.disclose
         return self.protocol.presets[self.audit.preset].disclose if own is None else own
 
@@ -141,6 +141,11 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
     seeds = {row.id: prepared["editors"][row.id].seed if row.seed is None else row.seed for row in audit.editors}
     rows = tuple(row.model_copy(update={"seed": seeds[row.id]}) for row in audit.editors)
     audit = audit.model_copy(update={"editors": rows})
+    makers: dict[str, PreparedEditor[Any]] = {}  # of calibration pairs, where the protocol has any
+    if protocol.calibration is not None:
+        settings = making.Settings(kinds=protocol.calibration.made())
+        maker = making.prepare(settings, context)
+        makers[MAKER] = _with_factory(maker, making.__name__, making, context)
     extractor_row, extractor = _extractor(audit, prepared["judges"], context, document)
     return Config(
         audit=audit,
@@ -150,7 +155,7 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
         controls=_control_editors(audit, context),
         extractor=extractor,
         extractor_row=extractor_row,
-        makers=_calibration_makers(context),
+        makers=makers,
     )
 
 
@@ -284,15 +289,6 @@ def _control_editors(audit: Audit, context: BackendContext) -> dict[str, Prepare
             settings = module.Settings(quality=control.quality, scale=control.scale or 1.0)
             makers[control.id] = _with_factory(module.prepare(settings, context), module.__name__, module, context)
     return makers
-
-
-def _calibration_makers(context: BackendContext) -> dict[str, PreparedEditor[Any]]:
-    """Who makes calibration pairs; nobody where the protocol has none."""
-    rules = context.protocol.calibration
-    if rules is None:
-        return {}
-    settings = making.Settings(kinds=rules.made())
-    return {MAKER: _with_factory(making.prepare(settings, context), making.__name__, making, context)}
 
 
 def _with_factory(prepared: Any, reference: str, module: Any, context: BackendContext) -> Any:

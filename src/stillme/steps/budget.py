@@ -124,7 +124,8 @@ class Purse:
         if key in self._exhausted:
             return Answer.NO
         limit, price = self.budgets.cost_usd, self._price(key)
-        if limit is None or (not price and not self._is_unknown(key)):
+        is_unknown = self._priced[key].is_remote and key not in self._seen
+        if limit is None or (not price and not is_unknown):
             return Answer.YES
         if not price:  # a service that nobody knows the price of is asked once, alone, and then it is known
             return Answer.LATER if self._open[key] else Answer.YES
@@ -137,9 +138,6 @@ class Purse:
     def _price(self, key: BudgetKey) -> float:
         """The most that a call may cost as far as is known: the table's, or what one has cost already."""
         return max(highest(self._priced[key]), self._seen.get(key, 0.0))
-
-    def _is_unknown(self, key: BudgetKey) -> bool:
-        return self._priced[key].is_remote and key not in self._seen
 
     def allowed_edits(self, todo: Sequence[Trial], already: int) -> Sequence[Trial]:
         """The edits that fit the budget; the others are counted in `edits_left`."""

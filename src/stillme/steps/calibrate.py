@@ -149,7 +149,11 @@ def calibrate(config: Config, progress: Progress) -> Calibration:
         budget = Purse(local, run.spent_usd())
         audited = make_design(config, gather(run, config, progress), run)
         pairs = replace(calibration_design(audited), config=local)
-        _check_portraits(run, pairs)
+        pictures = {trial.image for trial in pairs.trials}
+        if not pictures:
+            raise InputError("No portrait is of a group that the protocol knows.", "Check the audit's sources.")
+        if any(key_in(images.comment(run.image(picture))) is None for picture in pictures):
+            require_packages(("cv2",), "Finding skin in photographs")
         for maker in config.makers.values():
             run.add_settings("editor", maker.effective)
         record_design(run, replace(audited, trials=pairs.trials))  # before anything is spent
@@ -168,15 +172,6 @@ def calibrate(config: Config, progress: Progress) -> Calibration:
         result = findings(run, audited)
         assert result is not None  # every pair has a verdict
         return result
-
-
-def _check_portraits(run: Run, pairs: Design) -> None:
-    """There are portraits to make pairs of, and whatever finds skin in photographs, where some are."""
-    pictures = {trial.image for trial in pairs.trials}
-    if not pictures:
-        raise InputError("No portrait is of a group that the protocol knows.", "Check the audit's sources.")
-    if any(key_in(images.comment(run.image(picture))) is None for picture in pictures):
-        require_packages(("cv2",), "Finding skin in photographs")
 
 
 # What came of it
@@ -219,9 +214,9 @@ def _score_frame(run: Run, pairs: Design) -> tuple[pl.DataFrame, dict[str, str]]
         ended = edit_status.get(trial.edit, Status.PENDING.value)
         waiting = Status.PENDING.value if ended == Status.OK.value else ended
         for dimensions, repeat in views(pairs):
-            told = tuple(name for name in dimensions if name in labels)
+            disclosed_labels = tuple(name for name in dimensions if name in labels)
             for name in pairs.judges:
-                key = keys.get((trial.key, name, told, repeat), "")
+                key = keys.get((trial.key, name, disclosed_labels, repeat), "")
                 status, call, scores = verdicts.get(key, (waiting, "", {}))
                 if key in verdicts:
                     judge_by_subject[call or key] = name
@@ -312,16 +307,14 @@ def _judge_lines(calibration: Calibration, judge: str) -> Iterator[str]:
     ):
         rows = frame.filter(judge=judge)
         rows = rows.filter(rows["group"].is_null()) if "group" in rows.columns else rows
-        shares = [_share(row) for row in rows.to_dicts()]
+        shares = []
+        for row in rows.to_dicts():
+            topic = f"{row['size']:g} L*" if row.get("size") is not None else str(row["axis"]).replace("_", " ")
+            rate = "–" if row["rate"] is None else f"{row['rate'] * 100:.0f} %"
+            shares.append(f"{topic} {rate}")
         if shares:
             yield from _wrapped(f"{label}: {', '.join(shares)}")
 
 
 def _wrapped(sentence: str) -> list[str]:
     return textwrap.wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")
-
-
-def _share(row: dict[str, Any]) -> str:
-    label = f"{row['size']:g} L*" if row.get("size") is not None else str(row["axis"]).replace("_", " ")
-    rate = row["rate"]
-    return f"{label} {'–' if rate is None else f'{rate * 100:.0f} %'}"

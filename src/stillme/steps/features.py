@@ -37,7 +37,7 @@ from stillme.protocol.schema import Mitigation
 from stillme.steps.budget import EXTRACTOR, BudgetKey, Purse
 from stillme.steps.step import Group, Step, TimedReply
 
-AGAIN = "again"  # what a form is told when it is filled in for the second time
+AGAIN = "again"  # the instruction of a form that is filled in for the second time
 
 
 def extract_features(

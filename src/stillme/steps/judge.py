@@ -54,7 +54,7 @@ class Look:
 
     Attributes:
         labels: The groups of the source person; only simulated judges are given them.
-        disclosed: What the judge is told of the source person.
+        disclosed: Labels of the source person that the judge is given.
         repeat: 0 for scoring; above 0 for calls that are only compared with the first one.
         is_swapped: Whether the edit is shown as the source, and the source as the edit.
     """
@@ -109,17 +109,16 @@ def _tasks(
         is_judged = not trial.is_control and trial.experiment != CALIBRATE
         if is_judged and trial.edit in pictures and is_chosen(trial):
             image = pictures[trial.edit]
-            told = (
-                disclosed[trial.portrait] if trial.form == DRIFT else {}
-            )  # who is shown is asked of the edit alone
+            # Who is shown is asked of the edit alone, so nothing of the source person is disclosed there.
+            labels = disclosed[trial.portrait] if trial.form == DRIFT else {}
             for judge in judges:
                 yield Look(
-                    key=look_key(trial, image, design.judges[judge], told, forms[trial.form], repeat),
+                    key=look_key(trial, image, design.judges[judge], labels, forms[trial.form], repeat),
                     judge=judge,
                     trial=trial,
                     image=image,
                     labels=people[trial.portrait].labels,
-                    disclosed=told,
+                    disclosed=labels,
                     repeat=repeat,
                 )
 
@@ -152,7 +151,7 @@ def calibration(run: Run, design: Design) -> Iterator[Look]:
 
 
 def views(design: Design) -> list[tuple[tuple[str, ...], int]]:
-    """How often each judge sees a calibration pair: what it is told of the person, and the repeat."""
+    """How often each judge sees a calibration pair: the disclosed dimensions, and the repeat."""
     options, disclosed = design.config.audit.calibrating, design.config.disclose
     all_views = [(disclosed, 0)]
     all_views += [(disclosed, 1)] if options.repeats else []
@@ -311,8 +310,8 @@ class JudgeStep(Step[JudgeCall, JudgeReply]):
         return replace(request, planted=truth, planted_labels=task.labels)
 
     def _question_request(self, task: Look) -> JudgeRequest:
-        """The request without pictures: judges are told what was asked for in the same words in every arm, so they
-        do not know which one they see."""
+        """The request without pictures. Its instruction has the same words in every arm, so judges do not know
+        which one they see."""
         trial, calibrates = task.trial, self.protocol.calibration
         if trial.experiment == CALIBRATE and calibrates is not None:
             instruction = calibrates.asked(calibrates.kind(trial.prompt))

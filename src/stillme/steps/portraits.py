@@ -27,7 +27,13 @@ def gather(run: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
     portraits: list[Portrait] = []
     for prepared in config.sources.values():
         for portrait, image in prepared.make().portraits():
-            _store(run, portrait, image)
+            try:
+                run.add_portrait(portrait, image).result()
+            except BadImageError as error:
+                raise InputError(
+                    f"The portrait {portrait.source_id} of the source {portrait.source} {error}.",
+                    "Mend it or take it out of the source, then run the same command again.",
+                ) from None
             portraits.append(portrait)
     progress.say(f"Portraits: {len(portraits):,}")
     return portraits
@@ -47,13 +53,3 @@ def listed(config: Config) -> list[Portrait]:
                 )
             portraits.append(portrait)
     return portraits
-
-
-def _store(run: Run, portrait: Portrait, image: bytes) -> None:
-    try:
-        run.add_portrait(portrait, image).result()
-    except BadImageError as error:
-        raise InputError(
-            f"The portrait {portrait.source_id} of the source {portrait.source} {error}.",
-            "Mend it or take it out of the source, then run the same command again.",
-        ) from None

@@ -76,9 +76,7 @@ class TimedReply(Generic[Reply]):
 class Step(ABC, Generic[Item, Reply]):
     """Asks for items, group by group. Each step of the flow that asks backends is a subclass."""
 
-    recorders = (
-        RECORDERS  # threads that record what services answer; 0 where recording is quick: on the loop itself
-    )
+    recorders = RECORDERS  # threads that record what services answer; 0: the loop does, where it is quick
     min_items_for_processes = 0  # below, a process takes longer to start than it saves
     shares_backends = True  # whether several threads may ask one backend at the same time
 
@@ -137,7 +135,7 @@ class Step(ABC, Generic[Item, Reply]):
                 continue
             if group.mode is ExecutionMode.REMOTE:
                 opened = partial(self._opened, group)
-                ask_all(items, opened, self._record_if_asked, group.concurrency, self.stop, self.recorders)
+                ask_all(items, opened, self.record_if_asked, group.concurrency, self.stop, self.recorders)
                 continue
             pool, threads = self.start_pool(group)
             with closing(pool) if pool else nullcontext():
@@ -210,7 +208,7 @@ class Step(ABC, Generic[Item, Reply]):
         finally:
             await backend.close()
 
-    def _record_if_asked(self, item: Item, timed: TimedReply[Reply] | None) -> Future[None]:
+    def record_if_asked(self, item: Item, timed: TimedReply[Reply] | None) -> Future[None]:
         return nothing_to_record() if timed is None else self.record(item, timed)
 
 

@@ -26,8 +26,8 @@ ETHNICITY: Kind = "ethnicity"
 AGE: Kind = "age"
 Kind = Literal["race", "ethnicity", "gender", "age"]
 Lists = tuple[tuple[str, ...], ...]
-PERSON, BODY, THING = "person", "body", "thing"  # what a word may be said of
-NEAR = 5  # words: what is further away is not what a word is said of
+PERSON, BODY, THING = "person", "body", "thing"  # what a word may describe
+NEAR = 5  # words: what is further away is not what a word describes
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\d+(?:['’]?s\b)?")
 _ENDS = re.compile(r"[.!?:\n]")
 _BREAKS = re.compile(r"[.!?:;,()\n]")
@@ -138,7 +138,9 @@ class _Reader:
     """One text, word by word."""
 
     def __init__(self, text: str, lexicon: _Lexicon) -> None:
-        self.text, self.lexicon, self.words = text, lexicon, lexicon.words
+        self.text = text
+        self.lexicon = lexicon
+        self.words = lexicon.words
         self.tokens = list(_tokens(text))
 
     def leaks(self) -> Iterator[Leak]:
@@ -155,23 +157,30 @@ class _Reader:
         phrase = self._phrase(place)
         if phrase is not None:
             return len(phrase), self._meant(phrase, place)
-        for kind, count in ((RACE, self._of_colour), (AGE, self._years), (AGE, self._decade), (RACE, self._race)):
-            if length := count(place):
-                return length, kind
+        # What is a word for race or age only where it stands.
+        token, three = self.tokens[place], self.tokens[place : place + 3]
+        spelled = " ".join(token.word for token in three[1:])
+        if len(three) == 3 and self._is_person(token) and spelled in self.words.of_colour:
+            return 3, RACE  # a person of colour
+        if length := self._years(place):
+            return length, AGE
+        if _DECADE.fullmatch(token.text) and not self._is_of_a_thing(place + 1):
+            return 1, AGE  # a decade of life, not of a century: in the 60s, but not 60s-style frames
+        is_colour = token.word in self.words.colours
+        if is_colour and (self._is_of_people(place) or self._is_predicate(place) or self._is_name(place)):
+            return 1, RACE
         return 1, None
 
     def _phrase(self, place: int) -> tuple[str, ...] | None:
         """The longest known phrase that starts here. Its words may be joined by hyphens, never by a full stop."""
         for first in _singulars(self.tokens[place].word):
             for phrase in self.lexicon.phrases.get(first, ()):
-                if self._is_written(phrase, place):
+                others = self.tokens[place + 1 : place + len(phrase)]
+                is_joined = len(others) == len(phrase) - 1 and not any(token.breaks for token in others)
+                pairs = zip(phrase[1:], others, strict=False)
+                if is_joined and all(word in _singulars(token.word) for word, token in pairs):
                     return phrase
         return None
-
-    def _is_written(self, phrase: tuple[str, ...], place: int) -> bool:
-        found = self.tokens[place + 1 : place + len(phrase)]
-        joined = len(found) == len(phrase) - 1 and not any(token.breaks for token in found)
-        return joined and all(word in _singulars(t.word) for word, t in zip(phrase[1:], found, strict=True))
 
     def _meant(self, phrase: tuple[str, ...], place: int) -> Kind | None:
         lexicon = self.lexicon
@@ -185,10 +194,10 @@ class _Reader:
 
     def _is_proper(self, place: int) -> bool:
         """Polish features, but not polish; where a sentence starts, only what follows tells."""
-        token, said_of = self.tokens[place], self._first(self._ahead(place + 1))
-        return token.is_capital and (said_of in (PERSON, BODY) or (not token.opens and said_of != THING))
+        token, described = self.tokens[place], self._first(self._ahead(place + 1))
+        return token.is_capital and (described in (PERSON, BODY) or (not token.opens and described != THING))
 
-    # What a word is said of
+    # What a word describes
 
     def _ahead(self, place: int) -> Iterator[_Token]:
         """The next few words, up to where a clause ends."""
@@ -198,26 +207,18 @@ class _Reader:
             yield token
 
     def _is_of_a_thing(self, place: int) -> bool:
-        """Whether what stands before this place is said of a thing, or names a pigment."""
+        """Whether what is before this place describes a thing, or names a pigment."""
         if self._word(place) in self.lexicon.pigments:
             return True
-        found = list(takewhile(lambda token: token.word not in self.words.closing, self._ahead(place)))
-        said_of = self._first(found)
-        return said_of == THING or (not said_of and any(token.word in self.words.manners for token in found))
+        ahead = list(takewhile(lambda token: token.word not in self.words.closing, self._ahead(place)))
+        described = self._first(ahead)
+        return described == THING or (not described and any(token.word in self.words.manners for token in ahead))
 
     def _is_person(self, token: _Token) -> bool:
         return token.word in self.lexicon.persons
 
-    # Words that are one only where they stand: how many belong to it, 0 where it is none
-
-    def _of_colour(self, place: int) -> int:
-        """A person of colour."""
-        found = self.tokens[place : place + 3]
-        spelled = " ".join(token.word for token in found[1:])
-        return 3 if len(found) == 3 and self._is_person(found[0]) and spelled in self.words.of_colour else 0
-
     def _years(self, place: int) -> int:
-        """A number of years: 45 years, 45-year-old, forty-something."""
+        """How many words are a number of years: 45 years, 45-year-old, forty-something; 0 where it is none."""
         token, after, third = self.tokens[place], self._word(place + 1), self._word(place + 2)
         if not (token.text.isdigit() or token.word in self.lexicon.numbers):
             return 0
@@ -227,17 +228,6 @@ class _Reader:
             return 3 if third == "old" else 2
         return 3 if (after, third) == ("y", "o") else 0
 
-    def _decade(self, place: int) -> int:
-        """A decade of life, not of a century: in the 60s, but not 60s-style frames."""
-        token = self.tokens[place]
-        return int(bool(_DECADE.fullmatch(token.text)) and not self._is_of_a_thing(place + 1))
-
-    def _race(self, place: int) -> int:
-        """A colour that is said of a person."""
-        if self.tokens[place].word not in self.words.colours:
-            return 0
-        return int(self._is_of_people(place) or self._is_predicate(place) or self._is_name(place))
-
     def _is_of_people(self, place: int) -> bool:
         """A black person; Black and Asian features; white-presenting."""
         skipped = self.words.between | self.words.joining | self.words.colours
@@ -246,13 +236,10 @@ class _Reader:
                 return token.gap == "-"
             if self._is_person(token):
                 return True
-            if token.word not in skipped and not self._is_group(token):
+            is_group = (token.word,) in self.lexicon.always or (token.word,) in self.lexicon.unless_a_thing
+            if token.word not in skipped and not is_group:
                 return False
         return False
-
-    def _is_group(self, token: _Token) -> bool:
-        single = (token.word,)
-        return single in self.lexicon.always or single in self.lexicon.unless_a_thing
 
     def _is_predicate(self, place: int) -> bool:
         """The person is black; but not: the person's hair is black."""
@@ -268,26 +255,21 @@ class _Reader:
 
     def _is_name(self, place: int) -> bool:
         """Written like a name within a sentence, and of nothing that has a colour; or before skin."""
-        token = self.tokens[place]
-        if token.opens or not token.is_capital or token.word not in self.words.named or self._is_title(place):
+        token, around = self.tokens[place], self.tokens[place - 1 : place + 2]
+        if token.opens or not token.is_capital or token.word not in self.words.named:
+            return False
+        # Short Black Hair: where the words around it are capitalised, a capital says nothing.
+        if all(other.is_capital for other in around) or (around[0].is_capital and not around[0].opens):
             return False
         if not self._ends(place + 1):
             return self._word(place + 1) in self.words.skin
-        if self._first(self._after_joint(place)) in (BODY, THING):
+        # What a colour shares with the words that are joined to it: Black and curly hair.
+        shared = self._ahead(place + 2) if self._word(place + 1) in self.words.joining else ()
+        if self._first(shared) in (BODY, THING):
             return False
         is_ascribed = self.tokens[place - 1].word in self.words.ascribing
         behind = self._first(reversed(self.tokens[max(0, place - NEAR) : place]))
         return is_ascribed or behind not in (BODY, THING)
-
-    def _is_title(self, place: int) -> bool:
-        """Short Black Hair: where the words around it are capitalised, a capital says nothing."""
-        around = self.tokens[place - 1 : place + 2]
-        return all(token.is_capital for token in around) or (around[0].is_capital and not around[0].opens)
-
-    def _after_joint(self, place: int) -> Iterator[_Token]:
-        """What a colour shares with the words that are joined to it: Black and curly hair."""
-        if self._word(place + 1) in self.words.joining:
-            yield from self._ahead(place + 2)
 
     def _first(self, tokens: Iterable[_Token]) -> str:
         """What the first telling word is."""

@@ -1,6 +1,6 @@
 """The sentence before a prompt: a person's feature prompt, or a neutral one of the same length. Pure.
 
-A sentence is the extractor's own where a prompt asks to change nothing of it; else it is made anew of the texts on
+A sentence is the extractor's own where a prompt asks to change nothing of it; else it is made of the texts on
 what may be kept. Whether a text names race, gender or age is not known here (linter.py).
 """
 
@@ -29,16 +29,21 @@ def feature_prompt(feature: Feature, prompt: Prompt, rules: Mitigation) -> str:
     masked = rules.conflicts.get(prompt.id, ())
     if not masked:
         return _ended(_spaced(feature.features[SENTENCE]))
-    return f"{rules.opening} {_listed(_kept(feature.features, masked, rules))}."
+    phrases = _kept(feature.features, masked, rules)
+    if len(phrases) < 3:
+        return f"{rules.opening} {' and '.join(phrases)}."
+    return f"{rules.opening} {', '.join(phrases[:-1])}, and {phrases[-1]}."
 
 
 def placebo(sentence: str, rules: Mitigation) -> str:
     """A neutral text of as many words as this one, and as nearly as many characters as its words allow.
 
     It starts with the protocol's sentence of long words and goes on with that of short ones; where one of them is
-    too short, it is said again.
+    too short, it is repeated.
     """
-    short, long = _registers(rules.placebo)
+    parts = [part.split() for part in re.split(r"(?<=\.)\s+", rules.placebo.strip())]
+    parts.sort(key=lambda words: sum(map(len, words)) / len(words))
+    short, long = parts[0], parts[-1]  # the sentence with the shortest words, and the one with the longest
     count = len(sentence.split())
     most = 0 if short is long else count
     options = (_cut(long, first) + _cut(short, count - first) for first in range(most + 1))
@@ -86,12 +91,6 @@ def _stem(word: str) -> str:
     return word.lower().rstrip("s")
 
 
-def _listed(phrases: Sequence[str]) -> str:
-    if len(phrases) < 3:
-        return " and ".join(phrases)
-    return f"{', '.join(phrases[:-1])}, and {phrases[-1]}"
-
-
 def _spaced(text: str) -> str:
     return " ".join(text.split())
 
@@ -101,17 +100,7 @@ def _ended(text: str) -> str:
     return text.rstrip(" .!?…;,:") + "."
 
 
-def _registers(text: str) -> tuple[list[str], list[str]]:
-    """The words of the sentence with the shortest words, and of the one with the longest."""
-    parts = sorted((part.split() for part in re.split(r"(?<=\.)\s+", text.strip())), key=_length)
-    return parts[0], parts[-1]
-
-
-def _length(words: Sequence[str]) -> float:
-    return sum(map(len, words)) / len(words)
-
-
 def _cut(words: Sequence[str], count: int) -> list[str]:
     """This many words as a sentence, from the start, again and again."""
-    found = list(islice(cycle(words), count))
-    return [*found[:-1], _ended(found[-1])] if found else []
+    repeated = list(islice(cycle(words), count))
+    return [*repeated[:-1], _ended(repeated[-1])] if repeated else []

@@ -23,7 +23,7 @@ from stillme.sources.heads.signature import key_in
 
 if TYPE_CHECKING:
     from stillme.measures.faces import Mesh
-    from stillme.measures.regions import Skin
+    from stillme.measures.skin import Skin
     from stillme.measures.view import Optics
 
 LIKE, UNLIKE = 1.0, 1.6  # distances from the sure skin, in its own spread, at which a pixel is skin, and is none
@@ -106,7 +106,7 @@ def _head(shape: tuple[int, ...], mesh: Mesh) -> Floats:
     """Where a person's skin is looked for: the face's oval and a little around it, and the neck. Soft below."""
     import cv2
 
-    from stillme.measures.regions import OVAL
+    from stillme.measures.skin import OVAL
 
     outline = mesh.points[OVAL, :2]
     head = np.zeros(shape, np.uint8)

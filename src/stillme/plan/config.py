@@ -22,8 +22,8 @@ from stillme.core.records import CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Role
 from stillme.core.yaml import Document, Frozen, Path_, faults_of, read_text, unknown
 from stillme.engine import backends
 from stillme.engine.ray import Share
+from stillme.judges import calibration
 from stillme.judges.calibration import MAKER
-from stillme.judges.calibration import maker as making
 from stillme.ledger.objects import Store
 from stillme.protocol import Protocol, chosen
 from stillme.protocol.schema import Control, Name, Selection, Word
@@ -467,8 +467,8 @@ def _makers(place: backends.Place) -> dict[str, backends.Prepared[Any]]:
     rules = place.protocol.calibration
     if rules is None:
         return {}
-    settings = making.Settings(kinds=rules.made())
-    return {MAKER: _with_recipe(making.prepare(settings, place), making, place)}
+    settings = calibration.Settings(kinds=rules.made())
+    return {MAKER: _with_recipe(calibration.prepare(settings, place), calibration, place)}
 
 
 def _with_recipe(

@@ -13,7 +13,7 @@ from typing import Any
 from stillme.core.records import Portrait, Trial, digest
 from stillme.core.yaml import Document
 from stillme.engine.backends import Prepared
-from stillme.judges.features import FeatureForm
+from stillme.judges.feature_form import FeatureForm
 from stillme.ledger import Run
 from stillme.ledger.database import as_written
 from stillme.ledger.run import settings_hash

@@ -41,7 +41,7 @@ from stillme.engine.progress import Progress, Stage
 from stillme.engine.waiting import Ask, wait
 from stillme.judges import PICTURES, Judge, Question, RemoteJudge, call_key
 from stillme.judges.calibration import planted
-from stillme.judges.people import PeopleForm
+from stillme.judges.depiction_form import PeopleForm
 from stillme.ledger import Run
 from stillme.ledger.objects import Objects
 from stillme.ledger.run import attempts, call_row, now, question_row

@@ -1,9 +1,9 @@
 """The instrument: a judge whose scores are computed from measurements by the protocol's rules. It makes no calls.
 
 It scores what pixels show: that nothing changed, how far the skin's lightness moved and, with the optional
-extra, the apparent age. Pixels do not show how good an edit is: there, and on every other axis, it has no score.
-The functions are pure: `measured` has a row per trial, with `<kind>_status`, `<kind>_detail` and the figures of each
-measure that the audit takes; an edit is a control's when its prompt is.
+extra, the apparent age. Pixels do not show how good an edit is: there, and on every other axis it has no score.
+The functions are pure: `measured` has a row per trial, with `<kind>_status`, `<kind>_detail` and the figures of
+each measure that the audit takes; an edit is a control's when its prompt is.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from stillme.core import images
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import Frozen
-from stillme.editors import diffusers_base as diffusing
+from stillme.editors import diffusers_base
 from stillme.editors.diffusers_base import Diffuser, Open
 from stillme.engine import hosted
 from stillme.engine.backends import Place, Prepared, require_key
@@ -58,26 +58,26 @@ class Settings(Open):
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
-    settled = _offloaded(diffusing.settle(settings, place), settings)
+    settled = _offloaded(diffusers_base.settle(settings, place), settings)
     if settled.guidance_scale is None:
         raise ValueError("guidance_scale stands neither here nor in the protocol's row; give it")
     if settled.quantization and settled.device_kind != "cuda":
         raise ValueError(
             f"quantization: {settled.quantization} needs a CUDA device, and device is {settled.device}"
         )
-    found = diffusing.effective(settled, "flux2", VERSION, Flux2.pipeline, CALL)
-    more: dict[str, Any] = {"dropped": diffusing.slicing_dropped(settled)}
+    found = diffusers_base.effective(settled, "flux2", VERSION, Flux2.pipeline, CALL)
+    more: dict[str, Any] = {"dropped": diffusers_base.slicing_dropped(settled)}
     if settled.remote_text_encoder:
         found["remote_text_encoder"] = settled.remote_text_encoder.url  # how it is asked changes nothing
         more["caveats"] = (_told(settled.remote_text_encoder),)
-    prepared = diffusing.prepared(settled, place, Flux2, found, **more)
+    prepared = diffusers_base.prepared(settled, place, Flux2, found, **more)
     return replace(prepared, requires=(*prepared.requires, *_further(settled)))
 
 
 def _offloaded(settled: Settings, given: Settings) -> Settings:
     """Whole, it fits no single device that is sold: model offload, unless something else was asked for."""
     roomy = given.offload is not None or settled.device_kind == "cpu" or settled.quantization
-    return settled if roomy else settled.model_copy(update={"offload": diffusing.MODEL})
+    return settled if roomy else settled.model_copy(update={"offload": diffusers_base.MODEL})
 
 
 def _further(settled: Settings) -> Iterator[str]:

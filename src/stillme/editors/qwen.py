@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints
 
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditRequest
-from stillme.editors import diffusers_base as diffusing
+from stillme.editors import diffusers_base
 from stillme.editors.diffusers_base import Diffuser, Open
 from stillme.engine.backends import Place, Prepared
 
@@ -38,17 +38,17 @@ class Settings(Open):
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
-    settled = diffusing.settle(settings, place)
+    settled = diffusers_base.settle(settings, place)
     if settled.true_cfg_scale is None:
         raise ValueError("true_cfg_scale stands neither here nor in the protocol's row; give it")
     if (settled.height is None) != (settled.width is None):
         raise ValueError("give both height and width, or neither")
     counted = settled.model_copy(update={"guidance_scale": None})
-    found = diffusing.effective(counted, "qwen", VERSION, Qwen.pipeline, CALL)
-    dropped = diffusing.slicing_dropped(settled)
+    found = diffusers_base.effective(counted, "qwen", VERSION, Qwen.pipeline, CALL)
+    dropped = diffusers_base.slicing_dropped(settled)
     if settled.guidance_scale is not None:
         dropped["guidance_scale"] = NO_EFFECT
-    return diffusing.prepared(settled, place, Qwen, found, dropped=dropped)
+    return diffusers_base.prepared(settled, place, Qwen, found, dropped=dropped)
 
 
 class Qwen(Diffuser):

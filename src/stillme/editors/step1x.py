@@ -20,7 +20,7 @@ from stillme.core import images
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditRequest
 from stillme.core.yaml import Frozen
-from stillme.editors import diffusers_base as diffusing
+from stillme.editors import diffusers_base
 from stillme.editors.diffusers_base import NONE, SEQUENTIAL, Diffuser, Open, Outcome, generator
 from stillme.engine.backends import Place, Prepared
 
@@ -73,16 +73,16 @@ class Settings(Open):
 
 
 def prepare(settings: Settings, place: Place) -> Prepared[Diffuser]:
-    settled = _with_regione(diffusing.settle(settings, place), settings)
+    settled = _with_regione(diffusers_base.settle(settings, place), settings)
     if settled.true_cfg_scale is None:
         raise ValueError("true_cfg_scale stands neither here nor in the protocol's row; give it")
     if settled.dtype != "bfloat16":
         raise ValueError("dtype: the pipeline computes in bfloat16 only")
-    if settled.offload == diffusing.MODEL:
+    if settled.offload == diffusers_base.MODEL:
         raise ValueError(f"offload: this pipeline calls parts of its encoder by hand; take {NONE} or {SEQUENTIAL}")
-    found = diffusing.effective(settled, "step1x", VERSION, Step1X.pipeline, CALL)
-    prepared = diffusing.prepared(
-        settled, place, Step1X, found, seconds=22.0, dropped=diffusing.slicing_dropped(settled)
+    found = diffusers_base.effective(settled, "step1x", VERSION, Step1X.pipeline, CALL)
+    prepared = diffusers_base.prepared(
+        settled, place, Step1X, found, seconds=22.0, dropped=diffusers_base.slicing_dropped(settled)
     )  # seconds: the model's page, for an H800 at 1024
     return replace(prepared, requires=(*prepared.requires, *(["RegionE"] if settled.regione else [])))
 

@@ -10,7 +10,7 @@ from bench.measures.page import Section
 from bench.measures.pictures import Photo
 from bench.measures.taking import Case, recipes
 from bench.measures.throughput import dressed, shifted
-from stillme.measures.bench import Bench
+from stillme.measures.runner import Bench
 from stillme.measures.view import UnreadableError
 
 PAIRS = 20

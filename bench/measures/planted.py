@@ -16,7 +16,7 @@ from bench.measures.page import Section, number, table
 from bench.measures.pictures import Photo
 from bench.measures.taking import KINDS, SKIN, Case, Taken, take
 from stillme.core.records import Status
-from stillme.measures import gate
+from stillme.measures.skin_tone_shift import is_background_unchanged, lightness_change
 from stillme.measures.view import Optics, UnreadableError, View
 from stillme.protocol import builtin
 from stillme.protocol.schema import Instruments
@@ -119,7 +119,7 @@ def figures(taken: Sequence[Taken]) -> list[Mapping[str, float]]:
 
 def reported(figures: Mapping[str, float], rules: Instruments) -> float:
     """The change that an audit reports: without the light's where the background's gate lets it."""
-    change = gate.lightness_change(figures, rules.skin_tone.background)
+    change = lightness_change(figures, rules.skin_tone.background)
     return figures["lightness_shift"] if change is None else change
 
 
@@ -167,7 +167,7 @@ def _nothing(page: Section, found: Mapping[tuple[str, str], list[Taken]], rules:
         read = figures(found[HEADS, edit])
         raw = Spread.of([one["lightness_shift"] for one in read])
         told = Spread.of([reported(one, rules) for one in read])
-        passing = sum(gate.passes(one, rules.skin_tone.background) for one in read)
+        passing = sum(is_background_unchanged(one, rules.skin_tone.background) for one in read)
         page.want(raw.within(NONE, NONE), f"{edit} reads 0 ± {NONE}")
         page.want(told.within(NONE, NONE), f"{edit} is reported as 0 ± {NONE}")
         page.figures.setdefault("nothing", []).append(
@@ -206,7 +206,7 @@ def _relit(
 def _relit_row(
     page: Section, name: str, edit: str, read: Sequence[Mapping[str, float]], rules: Instruments
 ) -> tuple[str, ...]:
-    passing = [one for one in read if gate.passes(one, rules.skin_tone.background)]
+    passing = [one for one in read if is_background_unchanged(one, rules.skin_tone.background)]
     raw = Spread.of([one["lightness_shift"] for one in read])
     kept = Spread.of([reported(one, rules) for one in passing])
     told = Spread.of([reported(one, rules) for one in read])

@@ -20,7 +20,7 @@ import diffusers
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import Status
 from stillme.editors import flux2
-from stillme.editors.diffusing import Diffuser
+from stillme.editors.diffusers_base import Diffuser
 from stillme.engine.backends import BackendContext
 from stillme.plan import config
 from stillme.protocol import builtin
@@ -141,7 +141,7 @@ def roomless(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes memory run out while an editor has one of these options."""
     monkeypatch.setattr(Diffuser, "_require_device", lambda self, torch: None)
     monkeypatch.setattr(Diffuser, "place", lambda self, pipe: pipe.to("cpu"))
-    monkeypatch.setattr("stillme.editors.diffusing._device_name", lambda torch, device: device)
+    monkeypatch.setattr("stillme.editors.diffusers_base._device_name", lambda torch, device: device)
     real = Diffuser.call
 
     def install(*options: str) -> None:

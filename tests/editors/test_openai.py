@@ -69,7 +69,7 @@ def test_what_was_counted_is_paid_for_without_a_picture_too() -> None:
 def test_counts_that_are_none_are_not_counted() -> None:
     """Below zero they would give back what other edits cost."""
     usage = {"output_tokens": -5, "input_tokens_details": {"text_tokens": True, "image_tokens": 290}}
-    assert openai.counted(usage) == {"image": 290.0}
+    assert openai.count_tokens(usage) == {"image": 290.0}
 
 
 def test_a_model_without_a_price_has_none() -> None:

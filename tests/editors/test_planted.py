@@ -123,7 +123,7 @@ def test_rates_are_the_truth_files_over_many_draws(place: BackendContext) -> Non
 
 def test_persons_differ_but_their_mean_is_the_groups_rate(place: BackendContext) -> None:
     one = editor(place, "even", persons=0.1)
-    personal = [one._personal(f"person {n}", "fade", (0.06, 0.04)) for n in range(4000)]
+    personal = [one._person_rates(f"person {n}", "fade", (0.06, 0.04)) for n in range(4000)]
     first = np.array([rates[0] for rates in personal])
     assert first.mean() == pytest.approx(0.06, abs=0.005)
     assert first.var() == pytest.approx(0.1 * 0.06 * 0.94, rel=0.15)

@@ -26,10 +26,8 @@ from stillme.editors import openai as openai_editor
 from stillme.engine.backends import BackendContext
 from stillme.engine.http import Answer, Call, Client, RemoteError, asked_to_wait
 from stillme.judges import gemini, openai
-from stillme.judges.features import FeatureForm
-from stillme.judges.gemini_batches import _batch as gemini_batch
-from stillme.judges.openai_batches import _batch as openai_batch
-from stillme.judges.people import PeopleForm
+from stillme.judges.depiction_form import PeopleForm
+from stillme.judges.feature_form import FeatureForm
 from stillme.judges.vlm import NetworkJudge
 from stillme.protocol import builtin
 from tests.editors.providers import b64, png
@@ -261,7 +259,7 @@ def _judge(make: Any, model: str, envelope: Any) -> Any:
 
         async def ask() -> list[Exchange]:
             call = Call("POST", "x", json={})
-            return await judge._asked(call, AXES)
+            return await judge.send(call, AXES)
 
         def feed(content: bytes) -> None:
             canned(judge).given = parsed(content)
@@ -381,7 +379,7 @@ TARGETS = (
         _batches(gemini, "gemini-3-flash-preview", {"key": "k1", "response": gemini_envelope(ANSWER)}),
         4_000,
     ),
-    Target("batch states: openai", _batch_state(openai_batch, OPENAI_BATCH), 6_000),
-    Target("batch states: gemini", _batch_state(gemini_batch, GEMINI_BATCH), 6_000),
+    Target("batch states: openai", _batch_state(openai.parse_batch, OPENAI_BATCH), 6_000),
+    Target("batch states: gemini", _batch_state(gemini.parse_batch, GEMINI_BATCH), 6_000),
     Target("retry headers", _waiting, 8_000),
 )  # fmt: skip

@@ -132,7 +132,7 @@ def test_a_result_of_another_shape_is_a_failure_of_the_service(result: Any) -> N
 @pytest.mark.parametrize("cost", [-1, True, 1e308])
 def test_a_cost_that_is_none_is_what_is_expected(cost: Any) -> None:
     editor = bfl.BflEditor(bfl.Settings(model="flux-2-pro", base_url=ADDRESS), None)
-    assert 0 < editor._cost({"cost": cost}) < 1
+    assert 0 < editor.charged_usd({"cost": cost}) < 1
 
 
 @pytest.mark.parametrize("body", [DEEP, b'{"error":' * 700 + b"1" + b"}" * 700])

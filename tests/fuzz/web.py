@@ -18,14 +18,14 @@ from urllib.parse import quote, unquote_to_bytes, urlencode
 from starlette.routing import Mount, Route
 
 from stillme.core.records import EditReply, EditRequest, Status
-from stillme.editors import serving
+from stillme.editors import server as editor_server
 from stillme.ledger import Run
 from stillme.report.review.app import make_app as review_app
 from stillme.report.review.desk import Desk as ReviewDesk
 from stillme.sources.selection.app import make_app as select_app
 from stillme.sources.selection.store import Store
 from stillme.web.middleware import HEADERS, Hosts, Sessions
-from tests.editors.test_serving import CALL, prepared
+from tests.editors.test_server import CALL, prepared
 from tests.fuzz.damage import ODD, WORDS, Input, as_json, bytes_of, tree
 from tests.fuzz.target import Feed, Target
 from tests.report.review import wall
@@ -225,7 +225,7 @@ def _study(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
 
 def _serving(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     """The editors' server, before an editor that gives back what it gets."""
-    site = Site(serving.app(cast(serving.Desk, Returning()), Hosts.of("127.0.0.1")), "", {"n": 1}, {})
+    site = Site(editor_server.app(cast(editor_server.Desk, Returning()), Hosts.of("127.0.0.1")), "", {"n": 1}, {})
     part = 'content-disposition: form-data; name="'
     fields = {"prompt": "go", "seed": "7", "n": "1", "size": "auto", "model": "scripted", "settings": "a" * 64}
     body = "".join(f'--x\r\n{part}{name}"\r\n\r\n{value}\r\n' for name, value in fields.items())

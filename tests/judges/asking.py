@@ -24,7 +24,7 @@ SCORES = dict(zip(AXES, (4, 3, 1, 2, 5), strict=True))
 
 def answered(scores: Any = None, **changes: Any) -> dict[str, Any]:
     """What a good judge writes."""
-    seen = {name: f"{name} as it looks" for name in FORM.observed}
+    seen = {name: f"{name} as it looks" for name in FORM.observations}
     whole = {"observations": seen, "scores": SCORES if scores is None else scores, "evidence_summary": "Glasses."}
     return {**whole, **changes}
 

@@ -26,8 +26,8 @@ from stillme.core.records import Attempt, Exchange, Status
 from stillme.engine.http import Client, Limits
 from stillme.engine.threads import Stop
 from stillme.judges import Batch, Batches
-from stillme.judges.gemini_batches import GeminiBatches
-from stillme.judges.openai_batches import OpenaiBatches
+from stillme.judges.gemini import GeminiBatches
+from stillme.judges.openai import OpenaiBatches
 from stillme.ledger import Run
 from stillme.ledger.writer import Insert
 from stillme.protocol import builtin

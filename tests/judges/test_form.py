@@ -23,7 +23,7 @@ def text(prompt: str = PROMPT, instruction: str = "Add glasses.", **disclosed: s
 def fault(said: Any) -> str:
     read = FORM.read(said if isinstance(said, str) else json.dumps(said), AXES)
     assert isinstance(read, Fault), read
-    return read.said
+    return read.message
 
 
 def test_the_form_is_the_published_one_in_its_order() -> None:
@@ -83,7 +83,7 @@ def test_a_schema_asks_for_what_is_seen_before_it_asks_for_scores() -> None:
     schema = FORM.schema(AXES)
     assert list(schema["properties"]) == schema["required"] == ["observations", "scores", "evidence_summary"]
     seen, points = (schema["properties"][name] for name in ("observations", "scores"))
-    assert seen["required"] == list(FORM.observed) and len(FORM.observed) == 5
+    assert seen["required"] == list(FORM.observations) and len(FORM.observations) == 5
     assert points["properties"] == {axis: {"type": "integer", "enum": [1, 2, 3, 4, 5]} for axis in AXES}
     assert not any(part["additionalProperties"] for part in (schema, seen, points))
 
@@ -106,7 +106,7 @@ def test_an_answer_is_read_with_nothing_but_space_or_one_fence_around_it(around:
     read = FORM.read(around.replace("{}", written()), AXES)
     assert isinstance(read, Reading)
     assert read.scores == SCORES and list(read.scores) == list(AXES)
-    assert read.evidence == "Glasses." and list(read.observations) == list(FORM.observed)
+    assert read.evidence == "Glasses." and list(read.observations) == list(FORM.observations)
 
 
 def test_the_scanned_spelling_of_an_axis_is_taken_once() -> None:
@@ -150,7 +150,10 @@ FAULTS: dict[str, tuple[Any, str]] = {
         "the answer lacks observations",
     ),
     "seen partly": (answered(observations={}), "observations lacks edit_analysis, "),
-    "seen no words": (answered(observations=dict.fromkeys(FORM.observed, 1)), "edit_analysis is 1, not a text"),
+    "seen no words": (
+        answered(observations=dict.fromkeys(FORM.observations, 1)),
+        "edit_analysis is 1, not a text",
+    ),
     "an axis less": (answered({a: SCORES[a] for a in AXES[1:]}), f"scores lacks {AXES[0]}"),
     "an axis more": (answered({**SCORES, "beauty": 3}), "scores has 'beauty', which was not asked for"),
     "a key more": (answered(total=15), "the answer has 'total', which was not asked for"),

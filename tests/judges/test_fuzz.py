@@ -56,7 +56,7 @@ def scores_in(tree: Any) -> dict[str, int] | None:
     for alias, axis in FORM.aliases.items():
         if alias in points and axis not in points:
             points[axis] = points.pop(alias)
-    if set(whole) != {"observations", "scores", "evidence_summary"} or set(seen) != set(FORM.observed):
+    if set(whole) != {"observations", "scores", "evidence_summary"} or set(seen) != set(FORM.observations):
         return None
     words = [*seen.values(), whole["evidence_summary"]]
     if not all(isinstance(word, str) and not re.search("[\ud800-\udfff]", word) for word in words):

@@ -185,7 +185,7 @@ def test_a_delay_that_the_body_asks_for_is_kept() -> None:
     assert (first.status, first.code, last.status) == (Status.RATE_LIMITED, "RESOURCE_EXHAUSTED", Status.OK)
     waited = datetime.fromisoformat(last.started) - datetime.fromisoformat(first.started)
     assert waited.total_seconds() >= 0.29
-    waits = prepared().make().asks_to_wait
+    waits = prepared().make().retry_after_s
     assert waits(RemoteError(Status.RATE_LIMITED, "", 429, said={"error": {"details": [{}, RETRY]}})) == 0.3
     odd: tuple[Any, ...] = (None, "x", [], {"error": {"details": 1}}, {"error": {"details": [{"retryDelay": 3}]}})
     for said in odd:

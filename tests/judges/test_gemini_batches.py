@@ -12,7 +12,7 @@ from aiohttp import web
 from stillme.core.records import Status
 from stillme.engine.http import Client, Limits, RemoteError
 from stillme.judges import Batch, State
-from stillme.judges.gemini_batches import MOST_BYTES, PIECE, GeminiBatches, tagged, written
+from stillme.judges.gemini import MAX_BYTES, PIECE, GeminiBatches, name_of_tags, tags_in_name
 from tests.judges.shipping import AXES, read
 from tests.judges.wire import Wire, through
 
@@ -25,7 +25,7 @@ def service(client: Client) -> GeminiBatches:
 
 
 def told(state: str, **more: Any) -> dict[str, Any]:
-    return {"name": "batches/b1", "metadata": {"state": state, "displayName": written(TAGS)}, **more}
+    return {"name": "batches/b1", "metadata": {"state": state, "displayName": name_of_tags(TAGS)}, **more}
 
 
 def looked_at(said: Any) -> Batch:
@@ -50,7 +50,7 @@ def test_a_line_is_the_live_request_under_its_key() -> None:
 
 
 def test_files_stay_below_what_the_service_takes() -> None:
-    assert MOST_BYTES < 2 * 10**9
+    assert MAX_BYTES < 2 * 10**9
     assert PIECE % (256 * 1024) == 0
 
 
@@ -162,7 +162,7 @@ def test_all_pages_of_batches_are_read_and_strangers_have_no_tags() -> None:
         return [dict(batch.tags) async for batch in service(client).every()]
 
     assert through(wire, "/v1beta", tags) == [{}, TAGS]
-    assert tagged(written(TAGS)) == TAGS
+    assert tags_in_name(name_of_tags(TAGS)) == TAGS
 
 
 def test_an_account_without_batches_has_none() -> None:

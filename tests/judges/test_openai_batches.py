@@ -12,7 +12,7 @@ from aiohttp import web
 from stillme.core.records import Status
 from stillme.engine.http import Client, Limits, RemoteError
 from stillme.judges import Batch, State
-from stillme.judges.openai_batches import MOST_BYTES, MOST_REQUESTS, OpenaiBatches
+from stillme.judges.openai import MAX_BYTES, MAX_REQUESTS, OpenaiBatches
 from tests.judges.shipping import AXES, read
 from tests.judges.wire import Wire, through
 
@@ -45,8 +45,8 @@ def test_a_line_is_the_live_request_under_its_key() -> None:
 
 
 def test_files_stay_below_what_the_service_takes() -> None:
-    assert MOST_BYTES < 200 * 10**6
-    assert MOST_REQUESTS == 50_000
+    assert MAX_BYTES < 200 * 10**6
+    assert MAX_REQUESTS == 50_000
 
 
 def test_a_file_is_uploaded_for_batches(tmp_path: Path) -> None:

@@ -95,13 +95,13 @@ def test_pictures_say_what_they_are() -> None:
 
 
 def test_encoded_sources_are_kept_up_to_a_limit_and_no_further() -> None:
-    encoded = Encoded(most=3000)
+    encoded = Encoded(max_bytes=3000)
     pictures = [bytes([n]) * 600 for n in range(8)]
     for picture in pictures:
         assert base64.b64decode(encoded(picture)) == picture
         assert encoded.size <= 3000
     assert encoded(pictures[-1]) is encoded(pictures[-1])
-    assert Encoded(most=10)(pictures[0]) == base64.b64encode(pictures[0])
+    assert Encoded(max_bytes=10)(pictures[0]) == base64.b64encode(pictures[0])
 
 
 def test_the_table_is_dated_and_its_prices_and_parameters_hold_together() -> None:

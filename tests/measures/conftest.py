@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stillme.measures.bench import Bench
+from stillme.measures.runner import Bench
 from tests.measures import pairs
 
 

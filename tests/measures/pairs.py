@@ -16,7 +16,7 @@ from stillme.core import images
 from stillme.core.images import Pixels
 from stillme.core.records import MeasureRequest, Reading, Status
 from stillme.measures import change, identity, skin_tone_shift
-from stillme.measures.bench import Bench
+from stillme.measures.runner import Bench
 from stillme.sources import heads
 
 Levels = NDArray[np.float64]

@@ -75,7 +75,7 @@ Measure = Callable[[bytes, bytes], dict[str, Reading]]
 @pytest.fixture
 def measure() -> Measure:
     """Takes both measures of a pair, on one bench."""
-    from stillme.measures.bench import Bench
+    from stillme.measures.runner import Bench
 
     bench = Bench(readers())
 
@@ -179,12 +179,12 @@ def test_nothing_is_kept_of_views_that_are_gone(monkeypatch: pytest.MonkeyPatch)
     from stillme.measures.view import Optics, View
 
     monkeypatch.setattr(attributes, "model", Counting)
-    kept = len(attributes._seen)
+    kept = len(attributes._cached)
     view = View(encoded(portrait()), "source", Optics())
-    attributes.look(view, view.person, attributes.Settings())
-    assert len(attributes._seen) == kept + 1
+    attributes.read_face(view, view.person, attributes.Settings())
+    assert len(attributes._cached) == kept + 1
     del view
-    assert len(attributes._seen) == kept
+    assert len(attributes._cached) == kept
 
 
 def test_a_reading_is_the_mean_over_the_squares() -> None:
@@ -209,7 +209,7 @@ def test_a_reading_is_what_the_package_says_of_each_square_alone() -> None:
     from stillme.measures.view import Optics, View
 
     view = View(encoded(portrait()), "source", Optics())
-    seen = attributes.look(view, view.person, attributes.Settings())
+    seen = attributes.read_face(view, view.person, attributes.Settings())
     squares = [attributes._square(view.person.box, *one) for one in attributes.SQUARES]
     alone = [attributes.model().predict(view.pixels, [square])[0] for square in squares]
     assert {one["gender"]["value"] for one in alone} <= {"female", "male"}

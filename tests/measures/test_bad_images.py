@@ -11,7 +11,7 @@ from PIL import Image
 
 from stillme.core.records import Status
 from stillme.measures import FIGURES
-from stillme.measures.bench import Bench
+from stillme.measures.runner import Bench
 from tests.measures import pairs
 from tests.measures.pairs import saved
 

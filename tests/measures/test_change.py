@@ -13,9 +13,9 @@ from skimage.metrics import structural_similarity as skimage_ssim
 from stillme.core import images
 from stillme.core.images import Pixels
 from stillme.measures import weights
-from stillme.measures.bench import Bench
 from stillme.measures.change import apart, structural_similarity
-from stillme.measures.lpips import Trunk
+from stillme.measures.runner import Bench
+from stillme.measures.view import Trunk
 from stillme.sources import heads
 from tests.measures import pairs
 from tests.measures.pairs import saved

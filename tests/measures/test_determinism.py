@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.measures import bench as bench_module
-from stillme.measures.bench import Bench
+from stillme.measures.runner import MAX_CACHED_SOURCES, Bench
 from stillme.sources import heads
 from tests.measures import pairs
 
@@ -85,7 +84,7 @@ def test_only_the_last_few_sources_are_kept() -> None:
     content = [pairs.jpeg(pairs.portrait(key)) for key in heads.keys()[:6]]
     for source in content:
         bench.measure(pairs.request(source, content[0], "change"))
-    assert len(bench._sources) == bench_module.KEPT
+    assert len(bench._sources) == MAX_CACHED_SOURCES
     last = pairs.request(content[-1], content[0])
     assert list(bench._sources)[-1] == last.source_key
 
@@ -103,4 +102,4 @@ def test_edits_and_sources_past_are_let_go(folder: Path) -> None:
         bench.measure(pairs.request(past, edited, "change"))
     gc.collect()
     assert source() is None
-    assert len(requests) > bench_module.KEPT
+    assert len(requests) > MAX_CACHED_SOURCES

@@ -9,9 +9,9 @@ from PIL import Image
 from stillme.core import images
 from stillme.core.images import Pixels
 from stillme.core.records import Status
-from stillme.measures.bench import Bench
 from stillme.measures.faces import Finder, Mesh
 from stillme.measures.identity import read
+from stillme.measures.runner import Bench
 from stillme.measures.view import Optics, Pair, View
 from stillme.sources import heads
 from tests.measures import pairs
@@ -77,8 +77,8 @@ def test_a_re_encode_is_read_at_the_same_person() -> None:
     """Also where another face comes out as the more prominent one."""
     optics = Optics()
     source = View(SOURCE, "source", optics)
-    source.echoes = (View(beside(sized(OTHER, 560), sized(PERSON, 384)), "re-encoded source", optics),)
-    assert source.echoes[0].person.size > source.person.size
+    source.reencodes = (View(beside(sized(OTHER, 560), sized(PERSON, 384)), "re-encoded source", optics),)
+    assert source.reencodes[0].person.size > source.person.size
     assert read(Pair(source, source))["similarity_reencoded"] > 0.9
 
 

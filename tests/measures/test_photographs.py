@@ -18,10 +18,10 @@ import pytest
 from stillme.core import images
 from stillme.core.images import Pixels
 from stillme.core.records import Reading, Status
-from stillme.measures import gate
-from stillme.measures.bench import Bench
-from stillme.measures.regions import OVAL
-from stillme.measures.regions import background as background_of
+from stillme.measures.runner import Bench
+from stillme.measures.skin import OVAL
+from stillme.measures.skin import background as background_of
+from stillme.measures.skin_tone_shift import is_background_unchanged, lightness_change
 from stillme.measures.view import UnreadableError, View
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Background
@@ -195,15 +195,15 @@ def test_what_is_not_skin_does_not_count(read: dict[str, Sitting], background: B
     print(f"{name}: median {np.median(shifts):+.3f}, largest {np.abs(shifts).max():.3f}, n {len(shifts)}")
     assert np.abs(shifts).max() <= 0.5
     if name == "background":
-        assert not any(gate.passes(row, background) for row in read[name].read)
+        assert not any(is_background_unchanged(row, background) for row in read[name].read)
 
 
 @pytest.mark.parametrize("name", ["L* + 5", "gamma 1.2"])
 def test_another_light_is_taken_off_where_the_gate_passes(
     read: dict[str, Sitting], background: Background, many: str, name: str
 ) -> None:
-    rows = [row for row in read[name].read if gate.passes(row, background)]
-    left = np.array([gate.lightness_change(row, background) for row in rows], np.float64)
+    rows = [row for row in read[name].read if is_background_unchanged(row, background)]
+    left = np.array([lightness_change(row, background) for row in rows], np.float64)
     print(f"{name}: gate passed by {len(left)}, median {np.median(left):+.3f}, sd {left.std(ddof=1):.3f}")
     assert len(left) >= LIT_EVENLY[many]
     assert abs(np.median(left)) <= 0.8
@@ -214,7 +214,7 @@ def test_another_light_is_taken_off_whoever_it_falls_on(
     read: dict[str, Sitting], background: Background, name: str
 ) -> None:
     raw = read[name].column("lightness_shift")
-    left = np.array([gate.lightness_change(row, background) for row in read[name].read], np.float64)
+    left = np.array([lightness_change(row, background) for row in read[name].read], np.float64)
     print(f"{name}: raw {np.median(raw):+.2f}, under control {np.median(left):+.3f}, n {len(left)}")
     assert abs(np.median(raw)) > 4
     assert abs(np.median(left)) <= 0.8

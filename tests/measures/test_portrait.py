@@ -23,10 +23,16 @@ from stillme.core import images
 from stillme.core.errors import SurroundingsError
 from stillme.core.images import Pixels
 from stillme.core.records import Reading, Status
-from stillme.measures import expression, portrait, weights
+from stillme.measures import portrait, portrait_quality, weights
 from stillme.measures.faces import Mesh
-from stillme.measures.lighting import LEFT_BROADLY, LEFT_CHEEK, RIGHT_BROADLY, RIGHT_CHEEK
-from stillme.measures.pose import STRAIGHT, pose
+from stillme.measures.portrait_quality import (
+    LEFT_BROADLY,
+    LEFT_CHEEK,
+    RIGHT_BROADLY,
+    RIGHT_CHEEK,
+    STRAIGHT,
+    pose,
+)
 from stillme.measures.view import Optics, View
 from stillme.protocol import Protocol
 from stillme.sources import heads
@@ -383,8 +389,8 @@ def test_sunglasses_cover_much_of_the_face_and_nothing_covers_little(key: str) -
 def test_place_size_and_a_slight_tilt_do_not_change_an_expression(key: str) -> None:
     view = View(images.encode(pairs.portrait(key), quality=95), "it", optics())
     mesh = view.mesh(view.person)
-    still = expression.blendshapes(mesh)
-    moved = expression.blendshapes(Mesh(mesh.points * 3 + 70, mesh.confidence))
+    still = portrait_quality.blendshapes(mesh)
+    moved = portrait_quality.blendshapes(Mesh(mesh.points * 3 + 70, mesh.confidence))
     assert still.shape == (52,) and np.abs(still - moved).max() < 0.001
 
 
@@ -392,14 +398,14 @@ def test_place_size_and_a_slight_tilt_do_not_change_an_expression(key: str) -> N
 def test_lifted_corners_of_the_mouth_are_a_smile_and_a_lowered_jaw_is_open(key: str) -> None:
     view = View(images.encode(pairs.portrait(key), quality=95), "it", optics())
     mesh = view.mesh(view.person)
-    neutral = expression.expression(mesh)
+    neutral = portrait_quality.expression(mesh)
     for corners, down, name in ((SMILE, -0.06, "smile"), (JAW, 0.1, "jaw_open")):
         points = mesh.points.copy()
         points[corners, 1] += down * mesh.height
         if name == "smile":
             points[SMILE[:4], 0] -= 0.03 * mesh.height
             points[SMILE[4:], 0] += 0.03 * mesh.height
-        found = expression.expression(Mesh(points, 1))
+        found = portrait_quality.expression(Mesh(points, 1))
         assert found[name] > neutral[name] + 0.1, name
         assert found["expression"] >= found[name]
 
@@ -415,13 +421,13 @@ def test_damaged_weights_are_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pat
     (tmp_path / weights.BLENDSHAPES).write_bytes(b"damaged")
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  {weights.BLENDSHAPES}\n")
     monkeypatch.setattr(weights, "FOLDER", tmp_path)
-    weights._listed.cache_clear()
-    expression._net.cache_clear()
+    weights.listed_checksums.cache_clear()
+    portrait_quality.blendshape_net.cache_clear()
     try:
         with pytest.raises(SurroundingsError, match="has the SHA-256"):
-            expression.blendshapes(Mesh(np.zeros((478, 3), np.float32), 1))
+            portrait_quality.blendshapes(Mesh(np.zeros((478, 3), np.float32), 1))
     finally:
-        weights._listed.cache_clear()
+        weights.listed_checksums.cache_clear()
 
 
 def test_what_changes_a_reading_is_named() -> None:

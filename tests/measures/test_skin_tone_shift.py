@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from stillme.core.images import Pixels
-from stillme.measures import gate
-from stillme.measures.bench import Bench
+from stillme.measures.runner import Bench
 from stillme.measures.skin import light
+from stillme.measures.skin_tone_shift import is_background_unchanged, lightness_change
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Background
 from stillme.sources import heads
@@ -91,7 +91,7 @@ def column(rows: list[Figures], name: str) -> np.ndarray[tuple[int], np.dtype[np
 
 def changes(rows: list[Figures], background: Background) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The shifts with the light's own part taken off, wherever the gate lets."""
-    return np.array([gate.lightness_change(row, background) for row in rows], np.float64)
+    return np.array([lightness_change(row, background) for row in rows], np.float64)
 
 
 @pytest.mark.parametrize("planted", PLANTED)
@@ -125,7 +125,7 @@ def test_what_is_not_skin_does_not_count(read: Read, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ELSEWHERE if name.startswith("shirt")])
 def test_a_shirt_does_not_open_or_move_the_control(read: Read, background: Background, name: str) -> None:
     rows = read[name]
-    assert all(gate.passes(row, background) for row in rows)
+    assert all(is_background_unchanged(row, background) for row in rows)
     assert np.abs(changes(rows, background)).max() <= 0.5
 
 
@@ -134,7 +134,7 @@ def test_another_background_closes_the_gate(read: Read, background: Background, 
     rows = read[name]
     spreads, shifts = column(rows, "background_spread"), np.abs(column(rows, "background_shift"))
     print(f"{name}: spread from {spreads.min():.2f}, shift from {shifts.min():.2f}")
-    assert not any(gate.passes(row, background) for row in rows)
+    assert not any(is_background_unchanged(row, background) for row in rows)
     assert np.abs(changes(rows, background)).max() <= 0.5
 
 
@@ -142,7 +142,7 @@ def test_another_background_closes_the_gate(read: Read, background: Background, 
 def test_another_light_is_taken_off(read: Read, background: Background, name: str) -> None:
     rows = read[name]
     raw, left = column(rows, "lightness_shift"), changes(rows, background)
-    passed = [gate.passes(row, background) for row in rows]
+    passed = [is_background_unchanged(row, background) for row in rows]
     print(f"{name}: raw {np.median(raw):+.2f}, under control {np.median(left):+.3f}, sd {left.std(ddof=1):.3f}")
     assert abs(np.median(raw)) > 4
     assert abs(np.median(left)) <= 0.8
@@ -206,7 +206,7 @@ def test_another_plain_wall_is_not_taken_for_light(bench: Bench, protocol: Proto
         other = [wall for wall in walls if wall != head.background][number % (len(walls) - 1)]
         edit = heads.photograph(replace(head, background=other))
         found = pairs.figures(bench, pairs.saved(heads.photograph(head)), pairs.saved(edit), "skin_tone_shift")
-        reported = gate.lightness_change(found, rule)
+        reported = lightness_change(found, rule)
         assert reported is not None and abs(reported) <= 1.0
         assert abs(found["lightness_shift"]) <= 0.5
 

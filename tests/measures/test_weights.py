@@ -12,8 +12,7 @@ from stillme.core.errors import SurroundingsError
 from stillme.engine.backends import BackendContext
 from stillme.measures import change, identity, skin_tone_shift, weights
 from stillme.measures.faces import Finder, Shaper
-from stillme.measures.lpips import Trunk
-from stillme.measures.view import Optics
+from stillme.measures.view import Optics, Trunk
 from stillme.protocol import Protocol
 from tests.measures import pairs
 
@@ -30,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return copy
 
 
-def test_every_file_of_weights_is_listed_and_is_what_the_list_says() -> None:
+def test_every_file_of_weights_islisted_checksums_and_is_what_the_list_says() -> None:
     shipped = {path.name for path in weights.FOLDER.iterdir() if path.suffix in ENDINGS}
     assert shipped == set(MODELS) == set(weights.sums(*MODELS))
     for name, value in weights.sums(*MODELS).items():
@@ -60,7 +59,7 @@ def test_a_damaged_and_a_missing_file_are_named_with_a_next_step(folder: Path) -
 
 def test_a_missing_list_is_a_sentence_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "SHA256SUMS").unlink()
-    monkeypatch.setattr(weights, "_listed", weights._listed.__wrapped__)
+    monkeypatch.setattr(weights, "listed_checksums", weights.listed_checksums.__wrapped__)
     with pytest.raises(SurroundingsError, match="SHA256SUMS is missing"):
         weights.sums(weights.DETECTOR)
 

@@ -20,7 +20,7 @@ from stillme import pipeline
 from stillme.core.errors import SurroundingsError
 from stillme.engine.http import Client
 from stillme.engine.progress import Progress
-from stillme.judges.gemini_batches import tagged
+from stillme.judges.gemini import tags_in_name
 from stillme.ledger import Run
 from stillme.ledger.batches import Shard, Step, shards
 from stillme.ledger.run import settings_hash
@@ -39,7 +39,7 @@ def url(server: Server, form: str) -> str:
 
 
 def tags(row: dict[str, Any]) -> dict[str, str]:
-    return tagged(row["tags"]) if isinstance(row["tags"], str) else dict(row["tags"])
+    return tags_in_name(row["tags"]) if isinstance(row["tags"], str) else dict(row["tags"])
 
 
 def made(server: Server, run: Run) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from aiohttp import web
 from stillme.core.records import DIAGNOSE, MITIGATE, Feature, Portrait, Status
 from stillme.engine.progress import Progress
 from stillme.engine.threads import Stop
-from stillme.judges.features import AGAIN, SENTENCE
+from stillme.judges.feature_form import AGAIN, SENTENCE
 from stillme.ledger import Run
 from stillme.plan.config import Config
 from stillme.plan.design import feature_keys

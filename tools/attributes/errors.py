@@ -59,13 +59,13 @@ def labelled(folder: Path, groups: Groups) -> Iterator[tuple[Path, dict[str, Gro
 
 def look(path: Path, groups: dict[str, Group], optics: Optics) -> Labelled:
     view = View(path.read_bytes(), "photograph", optics)
-    again = tuple(one for one in map(reading, view.echoes) if one)
+    again = tuple(one for one in map(reading, view.reencodes) if one)
     return Labelled(groups, reading(view), again)
 
 
 def reading(view: View) -> Apparent | None:
     try:
-        return attributes.look(view, view.person, Settings())
+        return attributes.read_face(view, view.person, Settings())
     except UnreadableError:
         return None
 

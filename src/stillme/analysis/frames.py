@@ -15,7 +15,8 @@ from stillme.core.records import CONTROLS, Role, Status
 from stillme.judges import INSTRUMENT, instrument
 from stillme.judges.ensemble import Standing, decisions, rounded_by, together
 from stillme.ledger import Run, frames
-from stillme.measures import FIGURES, gate
+from stillme.measures import FIGURES
+from stillme.measures.skin_tone_shift import controlled
 from stillme.plan.audit import JudgeRow
 from stillme.plan.design import Design
 from stillme.protocol.schema import Rounding
@@ -129,7 +130,7 @@ def measurements(run: Run, design: Design, edits: pl.DataFrame) -> pl.DataFrame 
     for trial, sitting in measuring.sittings(run, design).items():
         for name, key in sitting.measures.items():
             keys[kinds[name]][trial] = key
-    return gate.controlled(frames.measurements(run, chosen, keys, FIGURES), rules.skin_tone.background)
+    return controlled(frames.measurements(run, chosen, keys, FIGURES), rules.skin_tone.background)
 
 
 def read_by(row: JudgeRow, design: Design, asked: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:

@@ -652,9 +652,9 @@ def editors_serve(
     from stillme.plan import config
 
     backends.require_packages(("starlette", "uvicorn", "python_multipart"), "Serving an editor")
-    from stillme.editors import serving
+    from stillme.editors.server import serve
 
-    serving.serve(config.load(file), row, host, port)
+    serve(config.load(file), row, host, port)
 
 
 app.add_typer(study.app, name="study", rich_help_panel=AROUND)

@@ -1,4 +1,4 @@
-"""Editors: who edits a portrait. One file a backend, found by name when an audit asks for it."""
+"""Editors: who edits a portrait. One backend per file, loaded by name when an audit uses it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ VAE_ROUND_TRIP = "vae_round_trip"  # the control that an editor with an autoenco
 
 
 class Editor(Protocol):
-    """Gets a picture and a sentence, gives back a picture or says why not. Called from several threads."""
+    """Takes a picture and an instruction; returns a picture or the reason why not. Called from several threads."""
 
     def edit(self, request: EditRequest) -> EditReply: ...
 
 
 class RemoteEditor(Protocol):
-    """The same, waiting for a network: made, asked and closed on one event loop, many edits at a time."""
+    """The same over a network: created, called and closed on one event loop, many edits at a time."""
 
     async def edit(self, request: EditRequest) -> EditReply: ...
 

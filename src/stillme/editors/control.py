@@ -1,7 +1,7 @@
 """The editor of the negative controls that need no model: a portrait re-encoded, or enlarged and re-encoded.
 
-What an instrument reads off such a pair is the doing of the file format or of resampling, nobody's edit. It looks
-at neither instruction nor seed, works on any picture, and gives the same bytes every time.
+What an instrument reads from such a pair is the effect of the file format or of resampling. It uses neither
+instruction nor seed, works on any picture, and gives the same bytes every time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """FLUX.2-dev over diffusers: optionally in 4 bit, optionally with the text encoder of a service.
 
-A remote text encoder is off unless asked for: it sends every instruction to a third party. Pictures stay here.
+A remote text encoder is off by default: it sends every instruction to a third party. Pictures stay here.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from stillme.core import images
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import Frozen
-from stillme.editors import diffusing
-from stillme.editors.diffusing import Diffuser, Open
+from stillme.editors import diffusers_base
+from stillme.editors.diffusers_base import Diffuser, Open
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedEditor, require_key
 from stillme.engine.http import PACKAGES, Call, Client, Limits, RemoteError, Url, is_loopback
 
 VERSION = 1  # raise when the same settings give other pixels
 CALL = ("num_inference_steps", "guidance_scale")
-SMALLEST, LONGEST_RATIO = 64, 8  # the pipeline's own bounds of a picture
+MIN_SIDE, MAX_RATIO = 64, 8  # the pipeline's bounds of a picture: pixels; longer by shorter side
 QUANTIZED = ("transformer", "text_encoder")
 
 
@@ -58,26 +58,26 @@ class Settings(Open):
 
 
 def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
-    settled = _offloaded(diffusing.settle(settings, context), settings)
+    settled = _offloaded(diffusers_base.settle(settings, context), settings)
     if settled.guidance_scale is None:
         raise ValueError("guidance_scale stands neither here nor in the protocol's row; give it")
     if settled.quantization and settled.device_kind != "cuda":
         raise ValueError(
             f"quantization: {settled.quantization} needs a CUDA device, and device is {settled.device}"
         )
-    found = diffusing.effective(settled, "flux2", VERSION, Flux2.pipeline, CALL)
-    more: dict[str, Any] = {"dropped": diffusing.slicing_dropped(settled)}
+    found = diffusers_base.effective(settled, "flux2", VERSION, Flux2.pipeline, CALL)
+    more: dict[str, Any] = {"dropped": diffusers_base.slicing_dropped(settled)}
     if settled.remote_text_encoder:
         found["remote_text_encoder"] = settled.remote_text_encoder.url  # how it is asked changes nothing
         more["caveats"] = (_told(settled.remote_text_encoder),)
-    prepared = diffusing.prepared(settled, context, Flux2, found, **more)
+    prepared = diffusers_base.prepared(settled, context, Flux2, found, **more)
     return replace(prepared, requires=(*prepared.requires, *_further(settled)))
 
 
 def _offloaded(settled: Settings, given: Settings) -> Settings:
     """Whole, it fits no single device that is sold: model offload, unless something else was asked for."""
     roomy = given.offload is not None or settled.device_kind == "cpu" or settled.quantization
-    return settled if roomy else settled.model_copy(update={"offload": diffusing.MODEL})
+    return settled if roomy else settled.model_copy(update={"offload": diffusers_base.MODEL})
 
 
 def _further(settled: Settings) -> Iterator[str]:
@@ -101,16 +101,16 @@ class Flux2(Diffuser):
 
     def __init__(self, settings: Settings, key_env: str | None = None) -> None:
         super().__init__(settings, key_env)
-        self._embedded = lru_cache(maxsize=256)(self._ask)  # an audit has few instructions and many portraits
+        self._embedding = lru_cache(maxsize=256)(self._request_embedding)  # few instructions, many portraits
 
     def edit(self, request: EditRequest) -> EditReply:
         try:
             return super().edit(request)
         except RemoteError as error:
-            return self._unworded(error)
+            return self._encoder_failed(error)
 
-    def _unworded(self, error: RemoteError) -> EditReply:
-        """The encoder sees no portrait: whatever it refuses is no portrait's fault."""
+    def _encoder_failed(self, error: RemoteError) -> EditReply:
+        """The encoder sees no portrait, so its rejection is not the portrait's fault."""
         if error.status_code in hosted.UNDECIDED:
             key = self.settings.remote_text_encoder.key_env
             raise SurroundingsError(
@@ -123,9 +123,11 @@ class Flux2(Diffuser):
 
     def components(self) -> dict[str, Any]:
         parts: dict[str, Any] = {"text_encoder": None} if self.settings.remote_text_encoder else {}
-        return {**parts, **({"quantization_config": self._bits()} if self.settings.quantization else {})}
+        if self.settings.quantization:
+            parts["quantization_config"] = self._quantization()
+        return parts
 
-    def _bits(self) -> Any:
+    def _quantization(self) -> Any:
         import torch
 
         import diffusers
@@ -141,29 +143,28 @@ class Flux2(Diffuser):
     def unfit(self, pictures: Sequence[images.Pixels]) -> str:
         for picture in pictures:
             short, long = sorted(picture.shape[:2])
-            if short < SMALLEST or long > LONGEST_RATIO * short:
+            if short < MIN_SIDE or long > MAX_RATIO * short:
                 size = f"{picture.shape[1]} × {picture.shape[0]}"
                 return (
-                    f"the portrait has {size} pixels; {self.label} takes sides of {SMALLEST} and more, none above"
-                    f" {LONGEST_RATIO} times the other"
+                    f"the portrait has {size} pixels; {self.label} takes sides of {MIN_SIDE} and more, none above"
+                    f" {MAX_RATIO} times the other"
                 )
         return ""
 
     def arguments(self, pictures: Sequence[Image.Image], request: EditRequest) -> dict[str, Any]:
-        given = {name: getattr(self.settings, name) for name in CALL}
-        return {"image": list(pictures), **self._worded(request.instruction), **given}
+        parameters = {name: getattr(self.settings, name) for name in CALL}
+        prompt: dict[str, Any] = {"prompt": request.instruction}
+        if self.settings.remote_text_encoder is not None:
+            embedding = self._embedding(request.instruction)
+            prompt = {"prompt_embeds": embedding.to(self._pipe._execution_device)}
+        return {"image": list(pictures), **prompt, **parameters}
 
-    def _worded(self, instruction: str) -> dict[str, Any]:
-        if self.settings.remote_text_encoder is None:
-            return {"prompt": instruction}
-        return {"prompt_embeds": self._embedded(instruction).to(self._pipe._execution_device)}
-
-    def _ask(self, instruction: str) -> Any:
+    def _request_embedding(self, instruction: str) -> Any:
         """The instruction as numbers, from the service. Its reply is a pickle: only tensors are read from it."""
         import torch
 
-        found = asyncio.run(_post(self.settings.remote_text_encoder, instruction))
-        return torch.load(io.BytesIO(found), weights_only=True, map_location="cpu")
+        content = asyncio.run(_post(self.settings.remote_text_encoder, instruction))
+        return torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
 
 
 async def _post(encoder: TextEncoder, instruction: str) -> bytes:

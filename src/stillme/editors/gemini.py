@@ -1,13 +1,13 @@
 """Gemini's image models, over plain HTTP (`generateContent`).
 
-A refusal comes as a success without a picture: blocked on the way in, stopped on the way out, or said in words.
-Reasons that are not known here are failures, with the reason kept. Model ids come from the audit.
+A refusal comes as a success without a picture: input blocked, output blocked, or a refusal in words. Unknown
+reasons are failures, with the reason kept. Model ids come from the audit.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -21,9 +21,17 @@ from stillme.engine.http import Answer, Call, Client, Limits, RemoteError, Url
 
 VERSION = 1  # raise when the same settings ask for something else
 SERVICE = "gemini"
-MOST_IMAGES = 14
-_ON_THE_WAY_IN = ("SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR", "JAILBREAK")
-_ON_THE_WAY_OUT = (
+MAX_IMAGES = 14
+_INPUT_BLOCKED_REASONS = (
+    "SAFETY",
+    "OTHER",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "IMAGE_SAFETY",
+    "MODEL_ARMOR",
+    "JAILBREAK",
+)
+_OUTPUT_BLOCKED_REASONS = (
     "SAFETY",
     "IMAGE_SAFETY",
     "PROHIBITED_CONTENT",
@@ -33,7 +41,7 @@ _ON_THE_WAY_OUT = (
     "RECITATION",
     "IMAGE_RECITATION",
 )
-_ENDED_WELL = ("STOP", "")
+_OK_REASONS = ("STOP", "")
 
 
 class Settings(Limits):
@@ -46,7 +54,7 @@ class Settings(Limits):
     temperature: float | None = Field(default=None, ge=0, le=2)
     safety: dict[str, str] = Field(default_factory=dict)
     sends_seed: bool = True
-    most_images: int = Field(default=MOST_IMAGES, ge=1, le=MOST_IMAGES)
+    most_images: int = Field(default=MAX_IMAGES, ge=1, le=MAX_IMAGES)
 
 
 def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[GeminiEditor]:
@@ -68,8 +76,9 @@ class GeminiEditor:
     """One model."""
 
     def __init__(self, settings: Settings, key_env: str | None) -> None:
-        self.settings, self.key_env = settings, key_env
-        self.priced = hosted.price_row(SERVICE, settings.model)
+        self.settings = settings
+        self.key_env = key_env
+        self.price = hosted.price_row(SERVICE, settings.model)
         key = hosting.key(key_env)
         secrets = {"x-goog-api-key": key} if key else {}
         self.client = Client(settings.base_url, settings, secrets, hopeless=is_quota)
@@ -77,33 +86,41 @@ class GeminiEditor:
     async def edit(self, request: EditRequest) -> EditReply:
         path = f"models/{quote(self.settings.model, safe='')}:generateContent"
         try:
-            answer = await self.client.call(Call("POST", path, json=question(self.settings, request)))
+            answer = await self.client.call(Call("POST", path, json=build_body(self.settings, request)))
         except RemoteError as error:
             return self._failed(error)
-        return self._understood(answer)
+        return self._parse_answer(answer)
 
     async def close(self) -> None:
         await self.client.close()
 
-    def _understood(self, answer: Answer) -> EditReply:
-        said = answer.json if isinstance(answer.json, dict) else {}
-        number = answer.request_id or str(said.get("responseId") or "")
-        feedback = said.get("promptFeedback")
+    def _parse_answer(self, answer: Answer) -> EditReply:
+        body = answer.json if isinstance(answer.json, dict) else {}
+        request_id = answer.request_id or str(body.get("responseId") or "")
+        feedback = body.get("promptFeedback")
         if isinstance(feedback, dict) and feedback.get("blockReason"):
-            return _blocked(feedback, number)
-        first = _first(said.get("candidates"))
-        shown = list(pictures(first))
-        if not shown:
-            return _without_picture(first, number)
+            reason, detail = str(feedback["blockReason"]), str(feedback.get("blockReasonMessage") or "")
+            status = Status.INPUT_BLOCKED if reason in _INPUT_BLOCKED_REASONS else Status.SERVER_ERROR
+            return EditReply(status, detail=detail, code=reason, request_id=request_id)
+        candidates = body.get("candidates")
+        first = candidates[0] if isinstance(candidates, list) and candidates else None
+        candidate = first if isinstance(first, dict) else {}
+        parts = _answer_parts(candidate)
+        text = " ".join(str(part["text"]).strip() for part in parts if part.get("text"))
+        inline = (part.get("inlineData") for part in parts)
+        contents = [hosted.picture(data.get("data")) for data in inline if isinstance(data, dict)]
+        pictures = [content for content in contents if content is not None]
+        if not pictures:
+            return _without_picture(candidate, text, request_id)
         return EditReply(
             Status.OK,
-            shown[0],
-            words(first),
-            cost_usd=hosted.expected_usd(self.priced),
-            request_id=number,
-            made={"model_version": said["modelVersion"]} if said.get("modelVersion") else {},
-            notes=hosted.tried(answer.attempts),
-            extras={f"picture_{n}": content for n, content in enumerate(shown[1:], 2)},
+            pictures[0],
+            text,
+            cost_usd=hosted.expected_usd(self.price),
+            request_id=request_id,
+            made={"model_version": body["modelVersion"]} if body.get("modelVersion") else {},
+            notes=hosted.earlier_attempts(answer.attempts),
+            extras={f"picture_{n}": content for n, content in enumerate(pictures[1:], 2)},
         )
 
     def _failed(self, error: RemoteError) -> EditReply:
@@ -117,70 +134,47 @@ class GeminiEditor:
         return hosted.failed(error, code)
 
 
-def question(settings: Settings, request: EditRequest) -> dict[str, Any]:
-    """The body: the pictures, then the sentence."""
+def build_body(settings: Settings, request: EditRequest) -> dict[str, Any]:
+    """The body: the pictures, then the instruction."""
     parts: list[dict[str, Any]] = [
-        {"inlineData": {"mimeType": hosted.media_type(one), "data": base64.b64encode(one).decode()}}
-        for one in (request.image, *request.references)
+        {"inlineData": {"mimeType": hosted.media_type(picture), "data": base64.b64encode(picture).decode()}}
+        for picture in (request.image, *request.references)
     ]
-    shape = {"aspectRatio": settings.aspect_ratio, "imageSize": settings.image_size}
-    wanted: dict[str, Any] = {
+    image_config = {"aspectRatio": settings.aspect_ratio, "imageSize": settings.image_size}
+    parameters: dict[str, Any] = {
         "responseModalities": ["TEXT", "IMAGE"],
-        "imageConfig": {name: value for name, value in shape.items() if value} or None,
+        "imageConfig": {name: value for name, value in image_config.items() if value} or None,
         "temperature": settings.temperature,
         "seed": request.seed if settings.sends_seed else None,
     }
-    asked: dict[str, Any] = {
+    body: dict[str, Any] = {
         "contents": [{"role": "user", "parts": [*parts, {"text": request.instruction}]}],
-        "generationConfig": {name: value for name, value in wanted.items() if value is not None},
+        "generationConfig": {name: value for name, value in parameters.items() if value is not None},
     }
     if settings.safety:
         rules = settings.safety.items()
-        asked["safetySettings"] = [{"category": harm, "threshold": limit} for harm, limit in rules]
-    return asked
+        body["safetySettings"] = [{"category": harm, "threshold": limit} for harm, limit in rules]
+    return body
 
 
-def pictures(candidate: Mapping[str, Any]) -> Iterator[bytes]:
-    """The pictures that are meant as the answer; those made while thinking are not."""
-    for part in _parts(candidate):
-        inline = part.get("inlineData")
-        found = hosted.picture(inline.get("data")) if isinstance(inline, dict) else None
-        if found is not None:
-            yield found
-
-
-def words(candidate: Mapping[str, Any]) -> str:
-    return " ".join(str(part["text"]).strip() for part in _parts(candidate) if part.get("text"))
-
-
-def _first(candidates: Any) -> Mapping[str, Any]:
-    first = candidates[0] if isinstance(candidates, list) and candidates else None
-    return first if isinstance(first, dict) else {}
-
-
-def _parts(candidate: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _answer_parts(candidate: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of the answer; those made while thinking are left out."""
     content = candidate.get("content")
     parts = content.get("parts") if isinstance(content, dict) else None
-    every = parts if isinstance(parts, list) else []
-    return [part for part in every if isinstance(part, dict) and not part.get("thought")]
+    rows = parts if isinstance(parts, list) else []
+    return [part for part in rows if isinstance(part, dict) and not part.get("thought")]
 
 
-def _blocked(feedback: Mapping[str, Any], number: str) -> EditReply:
-    reason, said = str(feedback["blockReason"]), str(feedback.get("blockReasonMessage") or "")
-    status = Status.INPUT_BLOCKED if reason in _ON_THE_WAY_IN else Status.SERVER_ERROR
-    return EditReply(status, detail=said, code=reason, request_id=number)
-
-
-def _without_picture(candidate: Mapping[str, Any], number: str) -> EditReply:
-    """Stopped on the way out, words instead, or nothing that says why: then it is tried again on the next run."""
-    reason, said = str(candidate.get("finishReason") or ""), words(candidate)
-    why = str(candidate.get("finishMessage") or said)
-    if reason in _ON_THE_WAY_OUT:
-        return EditReply(Status.OUTPUT_BLOCKED, detail=why, code=reason, request_id=number)
-    if reason in _ENDED_WELL and said:
-        return EditReply(Status.REFUSED, detail=said, code=reason, request_id=number)
-    nothing = why or "the service answered without a picture"
-    return EditReply(Status.SERVER_ERROR, detail=nothing, code=reason or "empty_response", request_id=number)
+def _without_picture(candidate: Mapping[str, Any], text: str, request_id: str) -> EditReply:
+    """Output blocked, words instead of a picture, or no reason at all: then the next run tries again."""
+    reason = str(candidate.get("finishReason") or "")
+    detail = str(candidate.get("finishMessage") or text)
+    if reason in _OUTPUT_BLOCKED_REASONS:
+        return EditReply(Status.OUTPUT_BLOCKED, detail=detail, code=reason, request_id=request_id)
+    if reason in _OK_REASONS and text:
+        return EditReply(Status.REFUSED, detail=text, code=reason, request_id=request_id)
+    detail = detail or "the service answered without a picture"
+    return EditReply(Status.SERVER_ERROR, detail=detail, code=reason or "empty_response", request_id=request_id)
 
 
 def is_quota(error: RemoteError) -> bool:

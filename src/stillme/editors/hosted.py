@@ -1,6 +1,6 @@
-"""What editors behind a network share: prices, and how a call that failed becomes a reply.
+"""Network editors: prices, and the reply of a call that failed.
 
-Knows no provider. A failure is never turned into a refusal here: which words mean one is each backend's to say.
+Knows no provider. A failure is never turned into a refusal here: each backend knows which codes mean one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def expected_usd(row: PriceRow | None) -> float:
 
 
 def cost_usd(row: PriceRow | None, counted: Mapping[str, float]) -> float:
-    """From the tokens that the service counted, where it did and their price is known; else what is expected."""
+    """From the tokens that the service counted, if it did and their price is known; else the expected price."""
     if row is None or not row.tokens or not counted:
         return expected_usd(row)
     return round(sum(row.tokens.get(kind, 0.0) * count for kind, count in counted.items()) / 1_000_000, 8)
@@ -81,20 +81,20 @@ def media_type(content: bytes) -> str:
 
 def failed(error: RemoteError, code: str = "", kind: Status | None = None) -> EditReply:
     """The reply of a call that failed: the provider's own code where there is one, else the HTTP status."""
-    tries = len(error.attempts)
-    detail = error.message if tries < 2 else f"{error.message} (after {tries} attempts)"
+    n_attempts = len(error.attempts)
+    detail = error.message if n_attempts < 2 else f"{error.message} (after {n_attempts} attempts)"
     return EditReply(
         kind or error.kind,
         detail=detail,
         code=code or (str(error.status_code) if error.status_code else ""),
         request_id=error.request_id,
-        notes=tried(error.attempts),
+        notes=earlier_attempts(error.attempts),
     )
 
 
-def tried(attempts: tuple[Try, ...]) -> dict[str, str]:
-    """A note of how earlier attempts of the same call ended; empty where the first was the last."""
+def earlier_attempts(attempts: tuple[Try, ...]) -> dict[str, str]:
+    """A note on how earlier attempts of the same call ended; empty where the first was the last."""
     if len(attempts) < 2:
         return {}
-    ended = Counter(f"{one.kind.label} {one.status_code or ''}".strip() for one in attempts[:-1])
-    return {"earlier_attempts": ", ".join(f"{count} × {how}" for how, count in ended.items())}
+    outcomes = Counter(f"{attempt.kind.label} {attempt.status_code or ''}".strip() for attempt in attempts[:-1])
+    return {"earlier_attempts": ", ".join(f"{count} × {outcome}" for outcome, count in outcomes.items())}

@@ -1,15 +1,14 @@
 """Editors that speak OpenAI's images-edit form: OpenAI itself, vLLM-Omni, SGLang, and `stillme editors serve`.
 
-What a server makes depends on its own kernels, schedulers and quantisation, so `service` and `configuration` are
-part of the settings that every key holds: a served result is never pooled with one made in this process. The
-address is not part of them. Model ids come from the audit; none is known here.
+A server's results depend on its kernels, schedulers and quantisation, so `service` and `configuration` are part
+of the settings in every key: a served result is never pooled with one made in this process. The address is not
+part of them. Model ids come from the audit; none is known here.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field, StringConstraints, model_validator
@@ -23,13 +22,13 @@ from stillme.engine.http import Answer, Call, Client, Limits, Part, RemoteError,
 
 VERSION = 1  # raise when the same settings ask for something else
 OPENAI, OURS = "openai", "stillme"
-MOST_IMAGES = 16
-_BLOCKED = ("moderation_blocked", "content_policy_violation", "image_content_policy_violation")
+MAX_IMAGES = 16
+_BLOCKED_CODES = ("moderation_blocked", "content_policy_violation", "image_content_policy_violation")
 _STAGES = {"input": Status.INPUT_BLOCKED, "output": Status.OUTPUT_BLOCKED}
-_QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
+_QUOTA_CODES = ("insufficient_quota", "billing_hard_limit_reached")
 _FIELDS = ("size", "quality", "input_fidelity", "background", "output_format")
 
-_AT_OPENAI: Mapping[str, Any] = {"sends_seed": False, "output_format": "png", "most_images": MOST_IMAGES}
+_AT_OPENAI: Mapping[str, Any] = {"sends_seed": False, "output_format": "png", "most_images": MAX_IMAGES}
 _SERVED: Mapping[str, Any] = {"sends_seed": True, "most_images": 1, "timeout_s": 1800, "deadline_s": 3600}
 _SERVED_BY_US = {**_SERVED, "concurrency": 2}  # it makes one edit at a time; the next one waits there
 
@@ -54,24 +53,26 @@ class Settings(Limits):
     sends_seed: bool | None = None
     extra: dict[str, Value] = Field(default_factory=dict)
     configuration: dict[str, Value] = Field(default_factory=dict)
-    most_images: int | None = Field(default=None, ge=1, le=MOST_IMAGES)
+    most_images: int | None = Field(default=None, ge=1, le=MAX_IMAGES)
     controls: tuple[str, ...] = ()  # negative controls that the editor behind our own server makes
 
     @model_validator(mode="before")
     @classmethod
     def _by_service(cls, data: Any) -> Any:
-        """What depends on the service is settled once, so that a run keeps it spelled out."""
+        """Resolve defaults that depend on the service, so that a run has them spelled out."""
         if not isinstance(data, dict):
             return data
         service = data.get("service", OPENAI)
-        usual = _AT_OPENAI if service == OPENAI else _SERVED_BY_US if service == OURS else _SERVED
-        return {**data, **{name: value for name, value in usual.items() if data.get(name) is None}}
+        defaults = _AT_OPENAI if service == OPENAI else _SERVED_BY_US if service == OURS else _SERVED
+        return {**data, **{name: value for name, value in defaults.items() if data.get(name) is None}}
 
     @model_validator(mode="after")
     def _fits(self) -> Settings:
-        taken = {"model", "prompt", "image", "image[]", "n", "seed", *_FIELDS} & set(self.extra)
-        if taken:
-            raise ValueError(f"extra: {', '.join(sorted(taken))} is set by stillme; use the setting of that name")
+        reserved = {"model", "prompt", "image", "image[]", "n", "seed", *_FIELDS} & set(self.extra)
+        if reserved:
+            raise ValueError(
+                f"extra: {', '.join(sorted(reserved))} is set by stillme; use the setting of that name"
+            )
         if self.service == OPENAI and self.sends_seed:
             raise ValueError("sends_seed: OpenAI's image models take no seed")
         if self.service != OURS and self.controls:
@@ -103,16 +104,17 @@ def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Opena
 def _dropped(settings: Settings) -> dict[str, str]:
     if settings.sends_seed:
         return {}
-    takes_none = settings.service == OPENAI
-    return {"seed": "OpenAI's image models take none" if takes_none else "sends_seed is off"}
+    is_openai = settings.service == OPENAI
+    return {"seed": "OpenAI's image models take none" if is_openai else "sends_seed is off"}
 
 
 class OpenaiEditor:
     """One model of one service."""
 
     def __init__(self, settings: Settings, key_env: str | None) -> None:
-        self.settings, self.key_env = settings, key_env
-        self.priced = hosted.price_row(settings.service, settings.model)
+        self.settings = settings
+        self.key_env = key_env
+        self.price = hosted.price_row(settings.service, settings.model)
         key = hosting.key(key_env)
         secrets = {"Authorization": f"Bearer {key}"} if key else {}
         self.client = Client(settings.base_url, settings, secrets, hopeless=_is_hopeless)
@@ -123,45 +125,56 @@ class OpenaiEditor:
             answer = await self.client.call(Call("POST", "images/edits", form=form))
         except RemoteError as error:
             return self._failed(error)
-        return self._made(answer)
+        return self._parse_answer(answer)
 
     async def close(self) -> None:
         await self.client.close()
 
-    def _made(self, answer: Answer) -> EditReply:
-        said = answer.json if isinstance(answer.json, dict) else {}
-        data = said.get("data")
+    def _parse_answer(self, answer: Answer) -> EditReply:
+        body = answer.json if isinstance(answer.json, dict) else {}
+        data = body.get("data")
         first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
         image = hosted.picture(first.get("b64_json"))
-        tokens = counted(said.get("usage"))
-        if image is None:
-            return replace(_empty(answer, first), cost_usd=hosted.cost_usd(self.priced, tokens) if tokens else 0.0)
-        told = _told(said) if self.settings.service == OURS else {}
+        tokens = count_tokens(body.get("usage"))
+        if image is None:  # a failure of the service: the next run tries again
+            detail = "the service answered without a picture"
+            if first.get("url"):
+                detail = (
+                    "the service answered with a link, which is not followed; set it up to answer with b64_json"
+                )
+            return EditReply(
+                Status.SERVER_ERROR,
+                detail=detail,
+                cost_usd=hosted.cost_usd(self.price, tokens) if tokens else 0.0,
+                code="empty_response",
+                request_id=answer.request_id,
+            )
+        details = _stillme_details(body) if self.settings.service == OURS else {}
         return EditReply(
             Status.OK,
             image,
-            cost_usd=hosted.cost_usd(self.priced, tokens),
+            cost_usd=hosted.cost_usd(self.price, tokens),
             request_id=answer.request_id,
-            made=told.get("made", {}),
-            notes={**told.get("notes", {}), **hosted.tried(answer.attempts)},
-            extras=told.get("extras", {}),
+            made=details.get("made", {}),
+            notes={**details.get("notes", {}), **hosted.earlier_attempts(answer.attempts)},
+            extras=details.get("extras", {}),
         )
 
     def _failed(self, error: RemoteError) -> EditReply:
-        said = hosting.inner(error.said)
-        code = str(said.get("code") or said.get("type") or "")
+        body = hosting.inner(error.said)
+        code = str(body.get("code") or body.get("type") or "")
         if self.settings.service == OURS:
-            return self._ended(error, code, said.get("stillme"))
-        if code in _BLOCKED and 400 <= error.status_code < 500:
-            return _blocked(error, code, said.get("moderation_details"))
+            return self._failed_at_stillme(error, code, body.get("stillme"))
+        if code in _BLOCKED_CODES and 400 <= error.status_code < 500:
+            return _blocked(error, code, body.get("moderation_details"))
         if is_quota(error):
             return hosted.failed(error, code, Status.QUOTA)
         hosting.raise_if_hopeless(error, self.settings.service, self.settings.model, self.key_env)
         return hosted.failed(error, code)
 
-    def _ended(self, error: RemoteError, code: str, told: Any) -> EditReply:
-        """Our own server says how an edit ended in our words; what it does not take, it takes from nobody."""
-        status = told.get("status") if isinstance(told, dict) else None
+    def _failed_at_stillme(self, error: RemoteError, code: str, details: Any) -> EditReply:
+        """stillme's own server names the status of an edit; any other rejection would concern every edit."""
+        status = details.get("status") if isinstance(details, dict) else None
         if status in list(Status):
             return hosted.failed(error, code, Status(status))
         hosting.raise_if_hopeless(error, "The server", self.settings.model, self.key_env)
@@ -174,7 +187,7 @@ class OpenaiEditor:
 
 
 def fields(settings: Settings, request: EditRequest) -> Iterator[Part]:
-    """The form, in the order in which the pictures are meant."""
+    """The form's fields, with the pictures in their order."""
     pictures = (request.image, *request.references)
     name = "image" if len(pictures) == 1 else "image[]"
     for number, content in enumerate(pictures, 1):
@@ -190,27 +203,31 @@ def fields(settings: Settings, request: EditRequest) -> Iterator[Part]:
 
 
 def is_quota(error: RemoteError) -> bool:
-    """What is paid for is used up: waiting does not help."""
-    said = hosting.inner(error.said)
-    return error.kind is Status.QUOTA or said.get("code") in _QUOTA or said.get("type") in _QUOTA
+    """The paid quota is used up: waiting does not help."""
+    error_body = hosting.inner(error.said)
+    return (
+        error.kind is Status.QUOTA
+        or error_body.get("code") in _QUOTA_CODES
+        or error_body.get("type") in _QUOTA_CODES
+    )
 
 
 def _is_hopeless(error: RemoteError) -> bool:
-    """A quota, or the word of our own server, which has tried already."""
+    """A used-up quota, or an error of stillme's own server, which has retried already."""
     return is_quota(error) or "stillme" in hosting.inner(error.said)
 
 
-def counted(usage: Any) -> dict[str, float]:
+def count_tokens(usage: Any) -> dict[str, float]:
     """Tokens by kind, as the service counted them."""
     if not isinstance(usage, dict):
         return {}
     details = _mapping(usage.get("input_tokens_details"))
-    every = {
+    counts = {
         "text": details.get("text_tokens"),
         "image": details.get("image_tokens"),
         "output": usage.get("output_tokens"),
     }
-    return {kind: float(count) for kind, count in every.items() if _is_count(count)}
+    return {kind: float(count) for kind, count in counts.items() if _is_count(count)}
 
 
 def _is_count(value: Any) -> TypeGuard[float]:
@@ -218,32 +235,24 @@ def _is_count(value: Any) -> TypeGuard[float]:
 
 
 def _blocked(error: RemoteError, code: str, details: Any) -> EditReply:
-    """A refusal, on the side that the service names; where it names none, counted on the way in and noted."""
-    told = details if isinstance(details, dict) else {}
-    stage = told.get("moderation_stage")
-    notes = {"moderation": json.dumps(told, sort_keys=True)} if told else {}
+    """A refusal at the stage that the service names; where it names none, counted as input and noted."""
+    moderation = _mapping(details)
+    stage = moderation.get("moderation_stage")
+    notes = {"moderation": json.dumps(moderation, sort_keys=True)} if moderation else {}
     if stage not in _STAGES:
         notes["stage"] = "not told by the service; counted as input"
     status = _STAGES.get(str(stage), Status.INPUT_BLOCKED)
     return EditReply(status, detail=error.message, code=code, request_id=error.request_id, notes=notes)
 
 
-def _empty(answer: Answer, first: Mapping[str, Any]) -> EditReply:
-    """A success without a picture is a failure of the service, to be tried again on the next run."""
-    said = "the service answered without a picture"
-    if first.get("url"):
-        said = "the service answered with a link, which is not followed; set it up to answer with b64_json"
-    return EditReply(Status.SERVER_ERROR, detail=said, code="empty_response", request_id=answer.request_id)
-
-
-def _told(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What our own server says of how an edit was made."""
-    told = said.get("stillme")
-    if not isinstance(told, dict):
+def _stillme_details(body: Mapping[str, Any]) -> dict[str, Any]:
+    """How an edit was made, from the answer of stillme's own server."""
+    details = body.get("stillme")
+    if not isinstance(details, dict):
         return {}
-    made, notes, pictures = (_mapping(told.get(name)) for name in ("made", "notes", "extras"))
+    made, notes, pictures = (_mapping(details.get(name)) for name in ("made", "notes", "extras"))
     extras = {name: hosted.picture(text) for name, text in pictures.items()}
-    settings = {"served_settings": told["settings"]} if told.get("settings") else {}
+    settings = {"served_settings": details["settings"]} if details.get("settings") else {}
     return {
         "made": {**made, **settings},
         "notes": {name: str(value) for name, value in notes.items()},
@@ -251,5 +260,5 @@ def _told(said: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _mapping(given: Any) -> Mapping[str, Any]:
-    return given if isinstance(given, dict) else {}
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

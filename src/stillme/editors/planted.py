@@ -1,7 +1,7 @@
 """The planted editor: edits stillme's synthetic portraits with failures of known kind, size and rate.
 
-Deterministic and offline, and it really changes pixels: it is the instrument that tests the whole audit. What it
-does to whom comes from a truth file; what it drew for an edit is returned apart from the picture, so that no judge
+Deterministic and offline, and it really changes pixels: it tests the whole audit. A truth file defines which
+groups get which failures; the planted outcome of an edit is returned separately from the picture, so that no judge
 request carries it. It recognises a portrait by the number in its JPEG comment and knows its layers; any other
 picture is rejected.
 """
@@ -39,13 +39,13 @@ TRUTHS = Path(__file__).parent / "truths"
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Range = tuple[float, float]
-HIGHEST_RATE = 0.95
-SOFTENING = 0.6  # pixels
+MAX_RATE = 0.95  # of one failure, after all factors
+SOFTENING = 0.6  # pixels, standard deviation of the blur
 BASE = "base"  # the head as the portrait shows it
 
 
 class Rate(Frozen):
-    """How often: `base`, multiplied for some groups, prompts or categories."""
+    """A probability: `base`, multiplied for some groups, prompts or categories."""
 
     base: Share
     times: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = Field(default_factory=dict)
@@ -54,11 +54,11 @@ class Rate(Frozen):
         rate = self.base
         for trait, factors in self.times.items():
             rate *= factors.get(traits[trait], 1.0)
-        return min(rate, HIGHEST_RATE)
+        return min(rate, MAX_RATE)
 
 
 class Factor(Frozen):
-    """By how much a rate is multiplied: `base`, times more for some groups, prompts or categories."""
+    """A factor of a rate: `base`, multiplied for some groups, prompts or categories."""
 
     base: Annotated[float, Field(ge=0)] = 1.0
     times: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = Field(default_factory=dict)
@@ -68,7 +68,7 @@ class Factor(Frozen):
 
 
 class Effect(Frozen):
-    """One failure: what it does to the picture, how strongly, how often, and the true scores that go with it."""
+    """One failure: its effect on the picture, strength, rate, and true scores."""
 
     id: str
     does: Literal["fade", "skin", "variant"]
@@ -82,7 +82,7 @@ class Effect(Frozen):
     variant: str | None = None  # variant: which other head parameters
 
     def part(self, traits: Mapping[str, str]) -> Range:
-        """Which part of its range of sizes this effect takes for a person; the whole unless the file says."""
+        """The part of the range of sizes that applies to a person; the whole range by default."""
         for trait, parts in self.sizes.items():
             if traits[trait] in parts:
                 return parts[traits[trait]]
@@ -90,33 +90,33 @@ class Effect(Frozen):
 
     @model_validator(mode="after")
     def _has_its_size(self) -> Effect:
-        needed = {"fade": "strength", "skin": "delta_l", "variant": "variant"}
-        for does, name in needed.items():
+        size_names = {"fade": "strength", "skin": "delta_l", "variant": "variant"}
+        for does, name in size_names.items():
             if (getattr(self, name) is not None) != (self.does == does):
                 raise ValueError(f"'{name}' belongs to effects that do '{does}', and to those only")
         return self
 
 
 class AskedNothing(Frozen):
-    """What is done to everybody's portrait when nothing is asked for: skin moves by so much L*."""
+    """The effect on every portrait when nothing is requested: skin moves by `delta_l` in L*."""
 
     delta_l: Range
 
 
 class Truth(Frozen):
-    """A truth file: what a planted editor does to whom.
+    """A truth file: the planted failures and their rates by group.
 
-    kept: what a feature prompt before the prompt does to the rate of an effect, by the effect's id; a treatment
-    that is not there does nothing.
+    kept: the factor that a feature prompt applies to the rate of an effect, by the effect's id; without an entry
+    it has no effect.
     """
 
     id: str
     label: str
     description: str
-    otherwise: dict[str, Range]  # true scores of an edit that nothing befell, where they are not neutral
+    otherwise: dict[str, Range]  # true scores of an edit without failures, where they are not neutral
     refused: Rate
     corrupt: Rate
-    persons: Share = 0.0  # how much persons of one group differ: intra-class correlation of each failure
+    persons: Share = 0.0  # intraclass correlation of each failure within a person
     effects: tuple[Effect, ...]
     asked_nothing: AskedNothing | None = None  # without it, a portrait comes back as it is
     assigns: planted_scenes.Rule | None = None  # who is the target in a scene of two; else by position
@@ -124,19 +124,19 @@ class Truth(Frozen):
 
     @model_validator(mode="after")
     def _keeps_what_it_does(self) -> Truth:
-        strangers = set(self.kept) - {effect.id for effect in self.effects}
-        if strangers:
-            raise ValueError(f"'kept' names {', '.join(sorted(strangers))}, which is no effect of this truth")
+        unknown_ids = set(self.kept) - {effect.id for effect in self.effects}
+        if unknown_ids:
+            raise ValueError(f"'kept' names {', '.join(sorted(unknown_ids))}, which is no effect of this truth")
         return self
 
     def factor(self, effect: Effect, traits: Mapping[str, str]) -> float:
-        """By how much a feature prompt multiplies the rate of an effect for a person."""
+        """The factor that a feature prompt applies to the rate of an effect for a person."""
         return self.kept[effect.id].of(traits) if effect.id in self.kept else 1.0
 
     def spelled_out(self) -> dict[str, Any]:
-        """As it stands in settings. What is not there is not said, so that older runs keep their keys."""
-        silent = {name for name in ("asked_nothing", "kept", "assigns") if not getattr(self, name)}
-        return self.model_dump(mode="json", exclude=silent)
+        """The truth as settings. What is not set is left out, so that older runs keep their keys."""
+        unset = {name for name in ("asked_nothing", "kept", "assigns") if not getattr(self, name)}
+        return self.model_dump(mode="json", exclude=unset)
 
 
 class Settings(Frozen):
@@ -171,43 +171,37 @@ def read_truth(name: str, context: BackendContext) -> Truth:
     shipped = TRUTHS / f"{name}.yaml"
     path = shipped if shipped.is_file() else context.folder / name
     if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in TRUTHS.glob("*.yaml")))
-        raise ValueError(f"there is no truth '{name}': shipped are {known}; else give the path of a file")
+        shipped_names = ", ".join(sorted(p.stem for p in TRUTHS.glob("*.yaml")))
+        raise ValueError(f"there is no truth '{name}': shipped are {shipped_names}; else give the path of a file")
     document = Document(str(name if path is shipped else path), read_text(path))
     truth = document.read_as(Truth)
-    misfits = _misfits(truth, context.protocol) if truth else ()
-    faults = document.faults + [document.fault(where, said) for where, said in misfits]
+    issues = _unknown_words(truth, context.protocol) if truth else ()
+    faults = document.faults + [document.fault(location, message) for location, message in issues]
     if truth is None or faults:
         raise FaultsError(faults)
     return truth
 
 
 def _fitting(truth: Truth, protocol: Protocol) -> Truth:
-    """A truth that stands in the audit itself; its faults are named as those of any setting."""
+    """A truth that is written in the audit itself; its faults are named like those of any setting."""
     faults = [
-        InitErrorDetails(type="value_error", loc=("truth", *path), input=path[-1], ctx={"error": ValueError(said)})
-        for path, said in _misfits(truth, protocol)
+        InitErrorDetails(
+            type="value_error", loc=("truth", *path), input=path[-1], ctx={"error": ValueError(message)}
+        )
+        for path, message in _unknown_words(truth, protocol)
     ]
     if faults:
         raise ValidationError.from_exception_data("truth", faults)
     return truth
 
 
-def _misfits(truth: Truth, protocol: Protocol) -> Iterator[tuple[Path_, str]]:
-    """Words of a truth that the protocol does not know, with where they stand."""
-    named: list[Path_] = [("otherwise", axis) for axis in truth.otherwise]
-    named += [("effects", n, "score", axis) for n, effect in enumerate(truth.effects) for axis in effect.score]
-    for path in named:
+def _unknown_words(truth: Truth, protocol: Protocol) -> Iterator[tuple[Path_, str]]:
+    """Words of a truth that the protocol does not know, with their location."""
+    axes: list[Path_] = [("otherwise", axis) for axis in truth.otherwise]
+    axes += [("effects", n, "score", axis) for n, effect in enumerate(truth.effects) for axis in effect.score]
+    for path in axes:
         if path[-1] not in protocol.axes:
             yield path, "is not an axis"
-    for path in _traits_named(truth):
-        trait, word = str(path[-2]), path[-1]
-        if word not in _words(protocol, trait):
-            yield path, f"is not a known {trait}"
-
-
-def _traits_named(truth: Truth) -> Iterator[Path_]:
-    """The groups, prompts and categories that a truth names, with where they stand."""
     tables: list[tuple[Path_, Mapping[str, Mapping[str, object]]]] = [
         (("refused", "times"), truth.refused.times),
         (("corrupt", "times"), truth.corrupt.times),
@@ -216,20 +210,21 @@ def _traits_named(truth: Truth) -> Iterator[Path_]:
         tables.append((("effects", number, "rate", "times"), effect.rate.times))
         tables.append((("effects", number, "sizes"), effect.sizes))
     tables += [(("kept", effect, "times"), factor.times) for effect, factor in truth.kept.items()]
-    return ((*path, trait, word) for path, table in tables for trait, words in table.items() for word in words)
-
-
-def _words(protocol: Protocol, trait: str) -> Sequence[str]:
-    if trait in protocol.groups.dimensions:
-        return protocol.groups.ids(trait)
-    return {"prompt": list(protocol.prompt), "category": [p.category for p in protocol.prompts.prompts]}.get(
-        trait, []
-    )
+    words: dict[str, Sequence[str]] = {
+        "prompt": list(protocol.prompt),
+        "category": [prompt.category for prompt in protocol.prompts.prompts],
+        **{name: protocol.groups.ids(name) for name in protocol.groups.dimensions},
+    }
+    for path, table in tables:
+        for trait, values in table.items():
+            for value in values:
+                if value not in words.get(trait, ()):
+                    yield (*path, trait, value), f"is not a known {trait}"
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What befalls one edit."""
+    """The planted outcome of one edit."""
 
     status: Status
     effects: tuple[tuple[Effect, float], ...] = ()  # with its size, 0 to 1 within the effect's range
@@ -263,41 +258,43 @@ class Planted:
             detail = "planted editors edit stillme's synthetic portraits only"
             return EditReply(Status.REJECTED, detail=detail)
         if request.control or asks_nothing(self.protocol, request.instruction):
-            return self._unasked(key, request)
+            return self._control(key, request)
         if scene := self._scenes.get(request.instruction):
-            return self._scene(key, scene, request)
+            return self._edit_scene(key, scene, request)
         prompt = asked_prompt(self.protocol, request.instruction)
         traits = traits_of(prompt, heads.load(key).labels)
         lead = request.instruction.removesuffix(prompt.text).strip()
         draw = self.draw(key, prompt, traits, request.seed, lead)
         if draw.status is Status.REFUSED:
             return EditReply(Status.REFUSED, detail="planted refusal", cost_usd=self.settings.price_usd)
-        scores = self.true_scores(draw, (key, prompt.id, request.seed, *_led(lead)))
-        content = _broken() if draw.status is Status.CORRUPT else paint(key, prompt, draw, request.seed)
-        return EditReply(Status.OK, content, cost_usd=self.settings.price_usd, truth=_noted(prompt, draw, scores))
+        scores = self.true_scores(draw, (key, prompt.id, request.seed, *_lead_parts(lead)))
+        content = _broken_image() if draw.status is Status.CORRUPT else paint(key, prompt, draw, request.seed)
+        return EditReply(
+            Status.OK, content, cost_usd=self.settings.price_usd, truth=_quantities(prompt, draw, scores)
+        )
 
     @cached_property
     def _scenes(self) -> dict[str, planted_scenes.Asked]:
         return planted_scenes.sentences(self.protocol)
 
-    def _scene(self, key: str, asked: planted_scenes.Asked, request: EditRequest) -> EditReply:
-        """Two people in two occupations; who is who, as the truth file says."""
-        further = [key_in(images.comment(reference)) for reference in request.references]
-        keys = (key, *(one for one in further if one))
+    def _edit_scene(self, key: str, asked: planted_scenes.Asked, request: EditRequest) -> EditReply:
+        """A scene of two people in two occupations, with roles as the truth file says."""
+        reference_keys = [key_in(images.comment(reference)) for reference in request.references]
+        keys = (key, *(reference_key for reference_key in reference_keys if reference_key))
         chance = chances(self.settings.draw, self.truth.id, "scene", *keys, request.instruction, request.seed)
         cost, mishap = self.settings.price_usd, chance.random()
-        rates = (rate.of(planted_scenes.traits(asked, key)) for rate in (self.truth.refused, self.truth.corrupt))
-        refused, corrupt = rates
+        traits = planted_scenes.traits(asked, key)
+        refused, corrupt = self.truth.refused.of(traits), self.truth.corrupt.of(traits)
         if mishap < refused:
             return EditReply(Status.REFUSED, detail="planted refusal", cost_usd=cost)
         if mishap < refused + corrupt:
-            return EditReply(Status.OK, _broken(), cost_usd=cost)
+            return EditReply(Status.OK, _broken_image(), cost_usd=cost)
         people = planted_scenes.cast(asked, self.truth.assigns or "position", keys, self.protocol, chance)
-        shown = planted_scenes.truth(asked, people, self.protocol)
-        return EditReply(Status.OK, planted_scenes.paint(asked, people, self.protocol), cost_usd=cost, truth=shown)
+        truth = planted_scenes.truth(asked, people, self.protocol)
+        return EditReply(Status.OK, planted_scenes.paint(asked, people, self.protocol), cost_usd=cost, truth=truth)
 
-    def _unasked(self, key: str, request: EditRequest) -> EditReply:
-        """A negative control: nothing befalls it but what the truth file says of being asked nothing."""
+    def _control(self, key: str, request: EditRequest) -> EditReply:
+        """A negative control: its only effect is the one that the truth file defines for no request."""
         if request.control not in ("", VAE_ROUND_TRIP):
             return EditReply(
                 Status.REJECTED, detail=f"planted editors do not make the control '{request.control}'"
@@ -313,45 +310,47 @@ class Planted:
         return EditReply(Status.OK, images.encode(picture), cost_usd=self.settings.price_usd, truth=truth)
 
     def draw(self, key: str, prompt: Prompt, traits: Mapping[str, str], seed: int, lead: str = "") -> Draw:
-        """What befalls this person's edit; the same for the same seed, on every machine.
+        """The planted outcome for this person; the same for the same seed, on every machine.
 
-        `lead`: what stands before the prompt. Whatever it says, all is drawn anew, as an editor would that reads
-        other words; only a feature prompt changes how often something happens.
+        `lead`: the text before the prompt. Any lead changes all draws, as other words would for an editor; only a
+        feature prompt changes the rates.
         """
-        chance = chances(self.settings.draw, self.truth.id, key, prompt.id, seed, *_led(lead))
+        chance = chances(self.settings.draw, self.truth.id, key, prompt.id, seed, *_lead_parts(lead))
         refused, corrupt = self.truth.refused.of(traits), self.truth.corrupt.of(traits)
         mishap = chance.random()
         if mishap < refused:
             return Draw(Status.REFUSED)
         status = Status.CORRUPT if mishap < refused + corrupt else Status.OK
         keeps = keeps_person(self.protocol, lead)
-        drawn = [self._drawn(does, key, prompt, traits, chance, keeps) for does in ("fade", "skin", "variant")]
-        return Draw(status, tuple(one for one in drawn if one is not None))
+        kinds = ("fade", "skin", "variant")
+        effects = [self._draw_effect(does, key, prompt, traits, chance, keeps) for does in kinds]
+        return Draw(status, tuple(effect for effect in effects if effect is not None))
 
-    def _drawn(
+    def _draw_effect(
         self, does: str, key: str, prompt: Prompt, traits: Mapping[str, str], chance: random.Random, keeps: bool
     ) -> tuple[Effect, float] | None:
         """At most one effect of each kind: effects of one kind exclude each other.
 
-        A person's own rates are drawn before a feature prompt multiplies them: who is prone to something stays so.
+        A person's rates are drawn before a feature prompt multiplies them: a person with a high rate keeps it.
         """
         effects = possible(self.truth, does, prompt)
-        rates = self._personal(key, does, tuple(effect.rate.of(traits) for effect in effects))
+        rates = self._person_rates(key, does, tuple(effect.rate.of(traits) for effect in effects))
         point, size = chance.random(), chance.random()
-        for effect, own in zip(effects, rates, strict=True):
-            rate = own * self.truth.factor(effect, traits) if keeps else own
+        for effect, person_rate in zip(effects, rates, strict=True):
+            rate = person_rate * self.truth.factor(effect, traits) if keeps else person_rate
             if point < rate:
                 return effect, between(effect.part(traits), size)
             point -= rate
         return None
 
-    def _personal(self, key: str, does: str, rates: tuple[float, ...]) -> tuple[float, ...]:
-        """The group's rates as they are for this person: a Dirichlet draw around them, so their mean holds."""
+    def _person_rates(self, key: str, does: str, rates: tuple[float, ...]) -> tuple[float, ...]:
+        """This person's rates: a Dirichlet draw around the group's rates, which stay the mean."""
         if not self.truth.persons or not rates:
             return rates
         concentration = (1 - self.truth.persons) / self.truth.persons
         chance = chances(self.settings.draw, self.truth.id, key, does, *rates)
-        parts = [_gamma(chance, rate * concentration) for rate in (*rates, max(0.0, 1 - sum(rates)))]
+        shapes = [rate * concentration for rate in (*rates, max(0.0, 1 - sum(rates)))]
+        parts = [chance.gammavariate(shape, 1.0) if shape > 0 else 0.0 for shape in shapes]
         return tuple(part / sum(parts) for part in parts[:-1])
 
     def true_scores(self, draw: Draw, about: tuple[object, ...]) -> dict[str, float]:
@@ -369,19 +368,15 @@ def chances(*parts: object) -> random.Random:
     return random.Random(int(digest("chance", parts=[str(part) for part in parts])[:16], 16))  # noqa: S311 (a draw, not a secret)
 
 
-def _led(lead: str) -> tuple[str, ...]:
-    """What a lead adds to what a draw hangs on; nothing where there is none, so older runs keep their edits."""
+def _lead_parts(lead: str) -> tuple[str, ...]:
+    """The lead as a further part of a draw's seed; none without a lead, so that older runs keep their edits."""
     return (lead,) if lead else ()
 
 
 def keeps_person(protocol: Protocol, lead: str) -> bool:
-    """Whether what stands before a prompt is a feature prompt, whichever apostrophe it is written with."""
+    """Whether the text before a prompt is a feature prompt, with either apostrophe."""
     rules = protocol.mitigation
     return rules is not None and lead.replace("’", "'").lower().startswith(rules.opening.lower())
-
-
-def _gamma(chance: random.Random, shape: float) -> float:
-    return chance.gammavariate(shape, 1.0) if shape > 0 else 0.0
 
 
 def traits_of(prompt: Prompt, labels: Mapping[str, str]) -> dict[str, str]:
@@ -389,9 +384,9 @@ def traits_of(prompt: Prompt, labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def possible(truth: Truth, does: str, prompt: Prompt) -> list[Effect]:
-    """The effects of one kind that may befall a prompt.
+    """The effects of one kind that are possible for a prompt.
 
-    Where ageing is asked for, the older head is the edit itself, so no other head can replace it.
+    Where ageing is requested, the older head is the edit itself, so no other head can replace it.
     """
     if does == "variant" and prompt.age_shift_years:
         return []
@@ -410,7 +405,7 @@ def softened(picture: images.Pixels) -> images.Pixels:
 
 
 def asked_prompt(protocol: Protocol, instruction: str) -> Prompt:
-    """The protocol's prompt that an instruction ends with; any other sentence is a prompt of its own."""
+    """The protocol's prompt that an instruction ends with; any other sentence is a separate prompt."""
     for prompt in protocol.prompts.prompts:
         if instruction.endswith(prompt.text):
             return prompt
@@ -430,7 +425,7 @@ def paint(key: str, prompt: Prompt, draw: Draw, seed: int) -> bytes:
 
 
 def shown(prompt: Prompt, draw: Draw) -> str:
-    """Which version of the head an edit shows; where ageing is asked for and done, the older one."""
+    """The version of the head that an edit shows; where ageing is requested and done, the older one."""
     ageing = bool(prompt.age_shift_years) and draw.value("fade", 1.0) > 0.5
     return "older" if ageing else draw.variant
 
@@ -442,17 +437,17 @@ def look_for(prompt: str) -> str:
     return prompt if prompt in names else names[int(hashlib.sha256(prompt.encode()).hexdigest(), 16) % len(names)]
 
 
-def _broken() -> bytes:
+def _broken_image() -> bytes:
     """What a crashed image pipeline returns: a black square."""
     return images.encode(images.black(heads.SIZE))
 
 
-def _noted(prompt: Prompt, draw: Draw, scores: Mapping[str, float]) -> dict[str, float]:
+def _quantities(prompt: Prompt, draw: Draw, scores: Mapping[str, float]) -> dict[str, float]:
     """The draw as plain quantities, for the truth table."""
-    noted = {f"score.{axis}": round(score, 6) for axis, score in scores.items()}
-    noted |= {f"effect.{effect.id}": 1.0 for effect, _ in draw.effects}
-    noted |= {"strength": round(draw.value("fade", 1.0), 6), DELTA_L: round(draw.value("skin", 0.0), 6)}
-    return noted if shown(prompt, draw) == BASE else {**noted, OTHER_HEAD: 1.0}
+    quantities = {f"score.{axis}": round(score, 6) for axis, score in scores.items()}
+    quantities |= {f"effect.{effect.id}": 1.0 for effect, _ in draw.effects}
+    quantities |= {"strength": round(draw.value("fade", 1.0), 6), DELTA_L: round(draw.value("skin", 0.0), 6)}
+    return quantities if shown(prompt, draw) == BASE else {**quantities, OTHER_HEAD: 1.0}
 
 
 def expected_rates(
@@ -472,7 +467,7 @@ def expected_rates(
 def expected_effect(
     truth: Truth, protocol: Protocol, outcome: str, prompt: str, labels: Mapping[str, str]
 ) -> float:
-    """By how much a feature prompt changes the planted probability of an outcome."""
+    """The change of the planted probability of an outcome by a feature prompt."""
     before, after = (expected_rates(truth, protocol, prompt, labels, keeps)[outcome] for keeps in (False, True))
     return after - before
 
@@ -494,17 +489,17 @@ def _expected(
     read: Callable[[Range], float],
     keeps: bool,
 ) -> float:
-    """The mean of what is read off a range of true scores on an axis, over everything that may befall an edit."""
-    asked, neutral = protocol.prompt[prompt], protocol.axes[axis].neutral or 0
-    traits = traits_of(asked, labels)
-    total, left = 0.0, 1.0
+    """The mean of `read` over the ranges of true scores on an axis, weighted by each effect's probability."""
+    trial_prompt, neutral = protocol.prompt[prompt], protocol.axes[axis].neutral or 0
+    traits = traits_of(trial_prompt, labels)
+    total, remaining = 0.0, 1.0
     for effect in truth.effects:
-        if axis in effect.score and effect in possible(truth, effect.does, asked):
+        if axis in effect.score and effect in possible(truth, effect.does, trial_prompt):
             rate = effect.rate.of(traits) * (truth.factor(effect, traits) if keeps else 1.0)
             low, high = (between(effect.score[axis], share) for share in effect.part(traits))
             total += rate * read((low, high))
-            left -= rate
-    return total + left * read(truth.otherwise.get(axis, (neutral, neutral)))
+            remaining -= rate
+    return total + remaining * read(truth.otherwise.get(axis, (neutral, neutral)))
 
 
 def mean_read(axis: Axis, span: Range) -> float:
@@ -514,8 +509,8 @@ def mean_read(axis: Axis, span: Range) -> float:
     if high == low:
         shares = {min(points, key=lambda point: (abs(point - low), point)): 1.0}
     else:
-        ends = [-math.inf, *((a + b) / 2 for a, b in pairwise(points)), math.inf]
-        parts = zip(points, pairwise(ends), strict=True)
+        bounds = [-math.inf, *((a + b) / 2 for a, b in pairwise(points)), math.inf]
+        parts = zip(points, pairwise(bounds), strict=True)
         shares = {point: max(0.0, min(high, b) - max(low, a)) / (high - low) for point, (a, b) in parts}
     return sum(
         share * (point if axis.neutral is None else abs(point - axis.neutral)) for point, share in shares.items()

@@ -15,8 +15,8 @@ from pydantic import Field, StringConstraints
 
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditRequest
-from stillme.editors import diffusing
-from stillme.editors.diffusing import Diffuser, Open
+from stillme.editors import diffusers_base
+from stillme.editors.diffusers_base import Diffuser, Open
 from stillme.engine.backends import BackendContext, PreparedEditor
 
 VERSION = 1  # raise when the same settings give other pixels
@@ -38,17 +38,17 @@ class Settings(Open):
 
 
 def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
-    settled = diffusing.settle(settings, context)
+    settled = diffusers_base.settle(settings, context)
     if settled.true_cfg_scale is None:
         raise ValueError("true_cfg_scale stands neither here nor in the protocol's row; give it")
     if (settled.height is None) != (settled.width is None):
         raise ValueError("give both height and width, or neither")
     counted = settled.model_copy(update={"guidance_scale": None})
-    found = diffusing.effective(counted, "qwen", VERSION, Qwen.pipeline, CALL)
-    dropped = diffusing.slicing_dropped(settled)
+    found = diffusers_base.effective(counted, "qwen", VERSION, Qwen.pipeline, CALL)
+    dropped = diffusers_base.slicing_dropped(settled)
     if settled.guidance_scale is not None:
         dropped["guidance_scale"] = NO_EFFECT
-    return diffusing.prepared(settled, context, Qwen, found, dropped=dropped)
+    return diffusers_base.prepared(settled, context, Qwen, found, dropped=dropped)
 
 
 class Qwen(Diffuser):
@@ -60,17 +60,17 @@ class Qwen(Diffuser):
 
     def check(self, diffusers: Any) -> None:
         """2511 needs `zero_cond_t`; an older one drops it with a warning, and other pixels come out."""
-        made = diffusers.QwenImageTransformer2DModel.__init__
-        if "zero_cond_t" not in inspect.signature(made).parameters:
+        constructor = diffusers.QwenImageTransformer2DModel.__init__
+        if "zero_cond_t" not in inspect.signature(constructor).parameters:
             raise SurroundingsError(
                 f"diffusers {diffusers.__version__} would load Qwen-Image-Edit-2511 and compute something else.",
                 "Install 0.37 or newer: pip install 'stillme[diffusers]'",
             )
 
     def arguments(self, pictures: Sequence[Image.Image], request: EditRequest) -> dict[str, Any]:
-        given = {name: getattr(self.settings, name) for name in CALL}
-        return {"image": list(pictures), "prompt": request.instruction, "num_images_per_prompt": 1, **given}
+        parameters = {name: getattr(self.settings, name) for name in CALL}
+        return {"image": list(pictures), "prompt": request.instruction, "num_images_per_prompt": 1, **parameters}
 
     def encoded(self, tensor: Any) -> Any:
-        """Its autoencoder is one of films: a picture is a film of one frame."""
+        """Its autoencoder is for videos: a picture is a video of one frame."""
         return super().encoded(tensor[:, :, None])[:, :, 0]

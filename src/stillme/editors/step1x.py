@@ -1,8 +1,8 @@
-"""Step1X-Edit-v1p2, whose pipeline exists in a branch of diffusers only: it needs an environment of its own.
+"""Step1X-Edit-v1p2, whose pipeline exists only in a branch of diffusers: it needs a separate environment.
 
-There it is served (`stillme editors serve`), and an audit asks it over HTTP. Thinking rewrites the instruction and
-reflection edits up to `max_try_cnt` times, both drawn from torch's global generator: they are off unless asked
-for, although the pipeline itself reflects by default.
+There it is served (`stillme editors serve`), and an audit calls it over HTTP. Thinking rewrites the instruction
+and reflection edits up to `max_try_cnt` times, both with draws from torch's global generator: they are off by
+default, although the pipeline itself reflects by default.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from stillme.core import images
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditRequest
 from stillme.core.yaml import Frozen
-from stillme.editors import diffusing
-from stillme.editors.diffusing import NONE, SEQUENTIAL, Diffuser, Open, Outcome
+from stillme.editors import diffusers_base
+from stillme.editors.diffusers_base import NONE, SEQUENTIAL, Diffuser, Open, Outcome, generator
 from stillme.engine.backends import BackendContext, PreparedEditor
 
 VERSION = 1  # raise when the same settings give other pixels
@@ -38,8 +38,8 @@ CALL = (
     "reflection",
     "max_try_cnt",
 )
-_SAID = ("reformat_prompt", "think_info", "best_info")  # texts of the pipeline's result
-_SHOWN = ("images", "final_images")  # its two lists of pictures
+_TEXTS = ("reformat_prompt", "think_info", "best_info")  # texts of the pipeline's result
+_PICTURES = ("images", "final_images")  # its two lists of pictures
 
 
 class RegionE(Frozen):
@@ -73,16 +73,16 @@ class Settings(Open):
 
 
 def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
-    settled = _with_regione(diffusing.settle(settings, context), settings)
+    settled = _with_regione(diffusers_base.settle(settings, context), settings)
     if settled.true_cfg_scale is None:
         raise ValueError("true_cfg_scale stands neither here nor in the protocol's row; give it")
     if settled.dtype != "bfloat16":
         raise ValueError("dtype: the pipeline computes in bfloat16 only")
-    if settled.offload == diffusing.MODEL:
+    if settled.offload == diffusers_base.MODEL:
         raise ValueError(f"offload: this pipeline calls parts of its encoder by hand; take {NONE} or {SEQUENTIAL}")
-    found = diffusing.effective(settled, "step1x", VERSION, Step1X.pipeline, CALL)
-    prepared = diffusing.prepared(
-        settled, context, Step1X, found, seconds=22.0, dropped=diffusing.slicing_dropped(settled)
+    found = diffusers_base.effective(settled, "step1x", VERSION, Step1X.pipeline, CALL)
+    prepared = diffusers_base.prepared(
+        settled, context, Step1X, found, seconds=22.0, dropped=diffusers_base.slicing_dropped(settled)
     )  # seconds: the model's page, for an H800 at 1024
     return replace(prepared, requires=(*prepared.requires, *(["RegionE"] if settled.regione else [])))
 
@@ -107,16 +107,16 @@ class Step1X(Diffuser):
     pipeline = "Step1XEditPipelineV1P2"
     ladder = (NONE, SEQUENTIAL)
 
-    def _lacks_class(self, found: str) -> SurroundingsError:
+    def _missing_class(self, installed: str) -> SurroundingsError:
         return SurroundingsError(
-            f"diffusers {found} has no {self.pipeline}: Step1X-Edit-v1p2 needs an environment of its own, with the"
-            " branch of diffusers that its model page names and transformers 4.",
+            f"diffusers {installed} has no {self.pipeline}: Step1X-Edit-v1p2 needs an environment of its own, with"
+            " the branch of diffusers that its model page names and transformers 4.",
             "Install stillme[serve] there, run `stillme editors serve` there, and give the audit an editor of the"
             " kind openai with that server's base_url (docs/open-editors.md).",
         )
 
-    def _options_left(self) -> tuple[str, ...]:
-        return () if self.settings.regione else super()._options_left()
+    def _remaining_offloads(self) -> tuple[str, ...]:
+        return () if self.settings.regione else super()._remaining_offloads()
 
     def placed(self, pipe: Any) -> None:
         if self.settings.regione is None:
@@ -128,32 +128,28 @@ class Step1X(Diffuser):
         helper.enable()
 
     def arguments(self, pictures: Sequence[Image.Image], request: EditRequest) -> dict[str, Any]:
-        named = {ours: theirs for theirs, ours in MODES.items()}
-        given = {named.get(name, name): getattr(self.settings, name) for name in CALL}
-        return {"image": pictures[0], "prompt": request.instruction, "num_images_per_prompt": 1, **given}
+        parameter_names = {setting: parameter for parameter, setting in MODES.items()}
+        parameters = {parameter_names.get(name, name): getattr(self.settings, name) for name in CALL}
+        return {"image": pictures[0], "prompt": request.instruction, "num_images_per_prompt": 1, **parameters}
 
     def call(self, pictures: Sequence[Image.Image], request: EditRequest) -> Outcome:
         if self.settings.draws_globally:
-            _seed_all(request.seed)
-        found = self._pipe(**self.arguments(pictures, request), generator=diffusing.generator(request.seed))
-        chosen = (getattr(found, "final_images", None) or found.images)[0]
-        picture = np.asarray(chosen.convert("RGB"))
+            import torch
+
+            # These modes draw from the global generator: without this the same seed gives other pictures.
+            torch.manual_seed(request.seed)
+        result = self._pipe(**self.arguments(pictures, request), generator=generator(request.seed))
+        final = (getattr(result, "final_images", None) or result.images)[0]
+        picture = np.asarray(final.convert("RGB"))
         if not self.settings.draws_globally:
             return Outcome(picture)
-        return Outcome(picture, notes(found, request.seed), dict(extras(found)))
+        return Outcome(picture, notes(result, request.seed), dict(extras(result)))
 
 
-def _seed_all(seed: int) -> None:
-    """These modes draw words from the global generator: without this the same seed gives other pictures."""
-    import torch
-
-    torch.manual_seed(seed)
-
-
-def notes(found: Any, seed: int) -> dict[str, str]:
-    """What the model said on the way: the instruction as it rewrote it, and its reasons."""
-    said = {name: _text(getattr(found, name, None)) for name in _SAID}
-    return {"global_seed": str(seed), **{name: text for name, text in said.items() if text}}
+def notes(result: Any, seed: int) -> dict[str, str]:
+    """The model's texts: the instruction as it rewrote it, and its reasons."""
+    texts = {name: _text(getattr(result, name, None)) for name in _TEXTS}
+    return {"global_seed": str(seed), **{name: text for name, text in texts.items() if text}}
 
 
 def _text(value: Any) -> str:
@@ -162,8 +158,8 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def extras(found: Any) -> Iterator[tuple[str, bytes]]:
-    """Every picture of both lists: all tries, and the ones that it chose."""
-    for name in _SHOWN:
-        for number, picture in enumerate(getattr(found, name, None) or (), 1):
+def extras(result: Any) -> Iterator[tuple[str, bytes]]:
+    """Every picture of both lists: all attempts, and the ones that it chose."""
+    for name in _PICTURES:
+        for number, picture in enumerate(getattr(result, name, None) or (), 1):
             yield f"{name}-{number}", images.lossless(np.asarray(picture.convert("RGB")))

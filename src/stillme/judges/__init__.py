@@ -1,4 +1,4 @@
-"""Judges: who scores an edit. One file a backend; `ensemble` combines their scores and is pure."""
+"""Judges: who scores an edit. One backend per file; `ensemble` combines their scores and is pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from stillme.core.records import Depicted, Exchange, JudgeReply, JudgeRequest, d
 
 INSTRUMENT = "instrument"  # the kind of judge that measurements are read by; it is never asked
 READ_BY_INSTRUMENT = ("skin_tone_shift", "change")  # measures of which it needs at least one
+PLANTED_SCORE = "score."  # prefix of planted quantities that are true scores on an axis
 PICTURES = ("source", "edited")  # what a form may show, by the names of a request's fields
 BACKENDS = {
     "planted": "stillme.judges.planted",
@@ -23,7 +24,7 @@ BACKENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An answer that holds what was asked for, all of it and nothing else."""
+    """An answer with everything that was requested and nothing else."""
 
     scores: Mapping[str, int] = field(default_factory=dict)
     observations: Mapping[str, str] = field(default_factory=dict)
@@ -34,9 +35,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why an answer cannot be read, in a sentence."""
+    """Why an answer cannot be read: `message` is a sentence."""
 
-    said: str
+    message: str
 
 
 class Form(Protocol):
@@ -47,7 +48,7 @@ class Form(Protocol):
 
     @property
     def hash(self) -> str:
-        """Everything of the protocol that stands in it, and how it is read."""
+        """Everything of the protocol that is in it, and how it is read."""
         ...
 
     @property
@@ -71,7 +72,7 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """The exact request as plain data, but for the pictures, which stand in it by name.
+    """The exact request as plain data, but for the pictures, which are in it by name.
 
     `content` is what is hashed and stored. `pieces` is the body that is sent, cut where the pictures go in, as
     base64, in the form's order. So no encoder ever sees a picture. `pictures`: which ones, by their names.
@@ -114,17 +115,17 @@ class RemoteJudge(Protocol):
 
 
 class State(StrEnum):
-    """How far a batch is."""
+    """The progress of a batch."""
 
     RUNNING = "running"
     ENDED = "ended"  # with answers, perhaps not to everything: an expired one may have none
     FAILED = "failed"  # with none: rejected or cancelled
-    FULL = "full"  # with none: too much of the account's is under way, another time it may be taken
+    FULL = "full"  # with none: too much of the account's is under way, later it may be accepted
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch as the service tells of it. `outputs`: names of what can be downloaded."""
+    """A batch as the service describes it. `outputs`: names of what can be downloaded."""
 
     id: str
     tags: Mapping[str, str]
@@ -147,7 +148,7 @@ class Batches(Protocol):
         ...
 
     async def upload(self, path: Path, name: str) -> str:
-        """Sends a batch's file; returns the service's name for it."""
+        """Send a batch's file; return the service's name for it."""
         ...
 
     async def create(self, uploaded: str, tags: Mapping[str, str]) -> Batch: ...

@@ -1,4 +1,4 @@
-"""An answer in JSON, read as it stands or not at all: no default, no clamp, no repair. What all forms share."""
+"""Read an answer in JSON strictly: no default, no clamp, no repair. Shared by all forms."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from stillme.judges import Fault, Reading
 
 _FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*)\n[ \t]*```", re.DOTALL)
-_LONGEST_SHOWN = 60  # characters
+_MAX_QUOTED_CHARS = 60
 
 
 class UnreadableError(ValueError):
-    """What is wrong with an answer."""
+    """An answer does not have the form; the message says where."""
 
 
 def read(text: str, names: tuple[str, ...], reading: Callable[[Mapping[str, Any]], Reading]) -> Reading | Fault:
-    """What an answer says that is one object with these fields; `reading` raises UnreadableError for the rest."""
+    """Parse an answer that is one object with these fields; `reading` raises UnreadableError for the rest."""
     try:
-        said = json.loads(unfenced(text), object_pairs_hook=once, parse_constant=no_number)
-        return reading(fields(said, "the answer", names))
+        value = json.loads(unfenced(text), object_pairs_hook=unique_keys, parse_constant=reject_constant)
+        return reading(require_fields(value, "the answer", names))
     except RecursionError:
         return Fault("the answer is nested too deeply")
     except json.JSONDecodeError as error:
@@ -48,37 +48,37 @@ def unfenced(text: str) -> str:
     return fenced[1] if fenced else bare
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys stand there once: of two answers none is the right one."""
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object in which no key occurs twice: of two answers neither is the right one."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UnreadableError(f"{shown(twice)} stands there twice")
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise UnreadableError(f"{quote(repeated)} stands there twice")
     return fields
 
 
-def no_number(word: str) -> None:
+def reject_constant(word: str) -> None:
     raise UnreadableError(f"{word} is no number of JSON")
 
 
-def fields(said: Any, where: str, names: tuple[str, ...]) -> Mapping[str, Any]:
+def require_fields(value: Any, label: str, names: tuple[str, ...]) -> Mapping[str, Any]:
     """An object with exactly these keys."""
-    if not isinstance(said, dict):
-        raise UnreadableError(f"{where} is {shown(said)}, not an object")
-    missing = [name for name in names if name not in said]
+    if not isinstance(value, dict):
+        raise UnreadableError(f"{label} is {quote(value)}, not an object")
+    missing = [name for name in names if name not in value]
     if missing:
-        raise UnreadableError(f"{where} lacks {', '.join(missing)}")
-    extra = next((name for name in said if name not in names), None)
+        raise UnreadableError(f"{label} lacks {', '.join(missing)}")
+    extra = next((name for name in value if name not in names), None)
     if extra is not None:
-        raise UnreadableError(f"{where} has {shown(extra)}, which was not asked for")
-    return said
+        raise UnreadableError(f"{label} has {quote(extra)}, which was not asked for")
+    return value
 
 
-def words(name: str, value: Any) -> str:
-    """Text that can be stored: half of a character pair is none."""
+def require_text(name: str, value: Any) -> str:
+    """A text that can be stored: half of a surrogate pair cannot."""
     if not isinstance(value, str):
-        raise UnreadableError(f"{name} is {shown(value)}, not a text")
+        raise UnreadableError(f"{name} is {quote(value)}, not a text")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -86,7 +86,7 @@ def words(name: str, value: Any) -> str:
     return value
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
-    return ascii(value)[:_LONGEST_SHOWN]
+    return ascii(value)[:_MAX_QUOTED_CHARS]

@@ -2,16 +2,16 @@
 
     two, spread ≤ 1   the rounded mean
     two, spread > 1   the score of the one that is ranked higher, flagged for human review
-    three and more    the median, rounded where it falls on .5; flagged if the spread is above 1, and then the
-                      median stands: it does not hang on who is ranked first
+    three and more    the median, rounded where it falls on .5; flagged if the spread is above 1, and still the
+                      median: it does not depend on who is ranked first
 
-Only judges who answered count: with two of three it is the rule for two. Every judge's own score and the unrounded
-mean stay in the frame. A missing score is missing: with no score at all the ensemble has none; with one, that one
-stands and is marked single.
+Only judges who answered count: with two of three it is the rule for two. Every judge's score and the unrounded
+mean stay in the frame. A missing score is missing: with no score at all the ensemble has none; a single score is
+used and marked single.
 
-What a person decided after looking stands over all of this, however halves are rounded; where the person says that
-it cannot be told, the score is missing. That judges were apart stays flagged: a decision closes a flag, and does
-not undo it. How a score came to be is said by `standing`.
+A reviewer's decision takes precedence over all of this, however halves are rounded; where the reviewer cannot
+tell, the score is missing. The disagreement stays flagged: a decision closes a flag, and does not undo it. The
+column `standing` is the source of a score.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ import polars as pl
 from stillme.core.records import Adjudication
 from stillme.protocol.schema import Rounding
 
-REVIEW_ABOVE = 1  # judges further apart than this are looked at by a person
+REVIEW_ABOVE = 1  # points; a larger spread goes to a reviewer
 
 
 class Standing(StrEnum):
-    """How an ensemble's score came to be. The closed list."""
+    """The source of an ensemble's score. The closed list."""
 
     AGREED = "agreed"  # two judges at most a point apart
     PRIMARY = "primary_decided"  # two judges further apart: the one that is ranked higher
     SINGLE = "single"
     MEDIAN = "median"  # of three judges or more
     ADJUDICATED = "adjudicated"
-    CANNOT_TELL = "cannot_tell"  # a person looked, and says so: there is no score
+    CANNOT_TELL = "cannot_tell"  # a reviewer looked and cannot tell: there is no score
     MISSING = "missing"
 
 
@@ -45,7 +45,7 @@ def combine(scores: pl.DataFrame, rounding: Rounding, adjudicated: pl.DataFrame 
     contested.
 
     `scores` has the columns trial, axis, neutral, rank (0 = primary) and score (null when the judge gave none).
-    `adjudicated` has trial, axis, decided (null: it cannot be told) and contested (people decided differently);
+    `adjudicated` has trial, axis, decided (null: cannot tell) and contested (reviewers differ);
     see `decisions`.
     """
     return rounded_by(together(scores), rounding, adjudicated)
@@ -55,25 +55,25 @@ def rounded_by(
     gathered: pl.DataFrame, rounding: Rounding, adjudicated: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """As `combine`, from what `together` makes of the scores, which is the same however halves are rounded."""
-    agreed = _agreed(gathered, rounding)
+    agreed = _combine_judges(gathered, rounding)
     if adjudicated is None:
         adjudicated = pl.DataFrame(schema={"trial": pl.String, "axis": pl.String, **_DECISION})
     people = adjudicated.select("trial", "axis", *_DECISION).with_columns(adjudicated=pl.lit(True))
-    both = agreed.join(people, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
-    both = both.with_columns(pl.col("adjudicated", "contested").fill_null(False))
-    looked = pl.col("adjudicated")
-    return both.with_columns(
-        pl.when(looked).then("decided").otherwise("score").alias("score"),
-        _standing().alias("standing"),
-        (pl.col("flagged") & ~looked).alias("open"),
+    frame = agreed.join(people, on=["trial", "axis"], how="left", validate="1:1", maintain_order="left")
+    frame = frame.with_columns(pl.col("adjudicated", "contested").fill_null(False))
+    adjudicated_by_person = pl.col("adjudicated")
+    return frame.with_columns(
+        pl.when(adjudicated_by_person).then("decided").otherwise("score").alias("score"),
+        _score_source_expr().alias("standing"),
+        (pl.col("flagged") & ~adjudicated_by_person).alias("open"),
     ).drop("decided")
 
 
 _DECISION: dict[str, Any] = {"decided": pl.Int64, "contested": pl.Boolean}
 
 
-def _standing() -> pl.Expr:
-    """In words; on the columns of judges, and of people where they have looked."""
+def _score_source_expr() -> pl.Expr:
+    """The column `standing`, from the columns of judges and reviewers."""
     judges, decided = pl.col("judges"), pl.col("decided")
     return (
         pl.when(pl.col("adjudicated") & decided.is_null())
@@ -93,28 +93,28 @@ def _standing() -> pl.Expr:
 
 
 def decisions(adjudications: Iterable[Adjudication]) -> pl.DataFrame:
-    """What holds of what people decided: edit, prompt, axis, decided, contested. `adjudications`: oldest first.
+    """The valid decisions: edit, prompt, axis, decided, contested. `adjudications`: oldest first.
 
-    A person's newest word is that person's; taking it back leaves what others said. Of several people the newest
-    holds, and where they do not say the same it is contested.
+    Of each reviewer the newest decision counts; a withdrawal leaves those of others. Of several reviewers the
+    newest decision is used, and it is contested where they differ.
     """
-    held: dict[tuple[str, str, str], dict[str, int | None]] = {}
-    for one in adjudications:
-        people = held.setdefault((one.edit, one.prompt, one.axis), {})
-        people.pop(one.who, None)  # the newest is last
-        if not one.withdrawn:
-            people[one.who] = one.score
+    scores: dict[tuple[str, str, str], dict[str, int | None]] = {}  # edit, prompt, axis -> reviewer -> score
+    for decision in adjudications:
+        by_reviewer = scores.setdefault((decision.edit, decision.prompt, decision.axis), {})
+        by_reviewer.pop(decision.who, None)  # the newest is last
+        if not decision.withdrawn:
+            by_reviewer[decision.who] = decision.score
     rows = [
-        (*about, list(people.values())[-1], len(set(people.values())) > 1)
-        for about, people in held.items()
-        if people
+        (*subject, list(by_reviewer.values())[-1], len(set(by_reviewer.values())) > 1)
+        for subject, by_reviewer in scores.items()
+        if by_reviewer
     ]
     schema = dict.fromkeys(("edit", "prompt", "axis"), pl.String) | _DECISION
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def together(scores: pl.DataFrame) -> pl.DataFrame:
-    """One row per trial and axis: how many judges answered, and what."""
+    """One row per trial and axis: how many judges answered, and their scores' mean, median and spread."""
     ranked = scores.select("trial", "axis", "neutral", "rank", "score").sort("trial", "axis", "rank")
     answered = pl.col("score").drop_nulls()
     return ranked.group_by("trial", "axis", maintain_order=True).agg(
@@ -127,8 +127,8 @@ def together(scores: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _agreed(gathered: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
-    """What the judges come to among themselves."""
+def _combine_judges(gathered: pl.DataFrame, rounding: Rounding) -> pl.DataFrame:
+    """The score of the judges, without any reviewer."""
     flagged = pl.col("spread").fill_null(0) > REVIEW_ABOVE
     score = pl.when(flagged & (pl.col("judges") == 2)).then("leading").otherwise(rounded(rounding))
     return gathered.with_columns(

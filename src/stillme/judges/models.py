@@ -1,11 +1,11 @@
-"""What judges' models take and cost, from a dated table, and what of the settings is therefore sent.
+"""Capabilities and prices of judges' models, from a dated table, and the parameters that are therefore sent.
 
-Knows no wire format. A parameter that a model does not take is never dropped in silence.
+Knows no wire format. A parameter that a model does not support is never dropped silently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from stillme.engine.backends import Price
 from stillme.engine.http import Limits
 
 MODELS = Path(__file__).with_name("models.yaml")
-PICTURES = 2  # a call shows the source and the edited picture
+PICTURES_PER_CALL = 2  # the source and the edited picture
 Parameter = Literal["temperature", "effort", "max_output_tokens", "seed", "detail"]
 PARAMETERS: tuple[Parameter, ...] = ("temperature", "effort", "max_output_tokens", "seed", "detail")
 HOSTED: Mapping[str, Any] = {"effort": "low", "max_output_tokens": 8192, "concurrency": 64}
@@ -38,7 +38,7 @@ class Prices(Frozen):
 
 
 class Tokens(Frozen):
-    """What a call is expected to take."""
+    """The tokens that a call is expected to need."""
 
     text: int
     image: int
@@ -47,7 +47,7 @@ class Tokens(Frozen):
 
     @property
     def input(self) -> int:
-        return self.text + PICTURES * self.image
+        return self.text + PICTURES_PER_CALL * self.image
 
     @property
     def all(self) -> int:
@@ -55,7 +55,7 @@ class Tokens(Frozen):
 
 
 class Row(Frozen):
-    """models.yaml: what one model takes and costs."""
+    """models.yaml: the parameters that one model supports, and its prices."""
 
     service: str
     names: tuple[str, ...]
@@ -100,16 +100,16 @@ class Settings(Limits):
 
 
 def usual(data: Any, hosted: bool, home: str) -> Any:
-    """What depends on where a model runs is settled once, so that a run keeps it spelled out. Null stays null."""
+    """Resolve defaults that depend on where a model runs, so that a run has them spelled out. Null stays null."""
     if not isinstance(data, dict):
         return data
-    gentle = {"starts_at": STARTS_AT} if hosted and data.get("base_url", home) == home else {}
-    return {**(HOSTED if hosted else SERVED), **gentle, **data}
+    start = {"starts_at": STARTS_AT} if hosted and data.get("base_url", home) == home else {}
+    return {**(HOSTED if hosted else SERVED), **start, **data}
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What of the settings a model takes, and what it costs."""
+    """The parameters that a model supports, and its prices."""
 
     sent: Mapping[str, Any]  # parameter, by our name -> value
     dropped: Mapping[str, str]  # parameter -> why
@@ -130,46 +130,43 @@ class Terms:
         return Price(low, expected, high, self.date)
 
     def cost(self, usage: Mapping[str, int], share: float) -> float:
-        """Of the tokens that a service counted; what is expected where it counted none."""
+        """USD of the tokens that a service counted; the expected cost where it counted none."""
         if self.usd is None:
             return 0.0
         if not usage:
             price = self.price(share)
             return price.expected if price else 0.0
         usd, cached = self.usd, usage.get("cached", 0)
-        known = usd.input if usd.cached is None else usd.cached
-        paid = usd.input * max(0, usage.get("input", 0) - cached) + known * cached
-        return round((paid + usd.output * usage.get("output", 0)) * share / 1_000_000, 8)
+        cached_usd = usd.input if usd.cached is None else usd.cached
+        input_usd = usd.input * max(0, usage.get("input", 0) - cached) + cached_usd * cached
+        return round((input_usd + usd.output * usage.get("output", 0)) * share / 1_000_000, 8)
 
 
 def settled(settings: Settings, service: str) -> Terms:
-    """The settings held against the table. What a model does not take is dropped, and said, or is a fault."""
-    known, row = table(), table().row(service, settings.model)
-    wanted: dict[str, Any] = {name: getattr(settings, name, None) for name in PARAMETERS}
-    wanted = {name: value for name, value in wanted.items() if value is not None}
-    dropped = {name: _not_taken(name, settings.model) for name in wanted if row and name not in row.takes}
+    """Check the settings against the table. An unsupported parameter is dropped with a note, or is an error."""
+    models = table()
+    row = models.row(service, settings.model)
+    values: dict[str, Any] = {name: getattr(settings, name, None) for name in PARAMETERS}
+    requested = {name: value for name, value in values.items() if value is not None}
+    dropped: dict[str, str] = {
+        name: f"{settings.model} takes no {name}" for name in requested if row and name not in row.takes
+    }
     if dropped and settings.on_unsupported == "fail":
         raise ValueError(f"{'; '.join(dropped.values())}. Set it to null, or on_unsupported to drop")
-    sent = {name: value for name, value in wanted.items() if name not in dropped}
+    sent = {name: value for name, value in requested.items() if name not in dropped}
+    if row:
+        caveats = tuple(caution for name, caution in row.cautions.items() if name in sent)
+    else:
+        cost = "" if settings.price else ", and what it costs is not counted"
+        caveats = (
+            f"Nothing is known here of the model '{settings.model}': every parameter is sent as it is set{cost}.",
+        )
     return Terms(
-        sent,
-        dropped,
-        row.tokens if row else known.usual,
-        settings.price or (row.usd if row else None),
-        known.batch_share.get(service, 1.0),
-        known.date,
-        tuple(_caveats(settings, row, sent)),
+        sent=sent,
+        dropped=dropped,
+        tokens=row.tokens if row else models.usual,
+        usd=settings.price or (row.usd if row else None),
+        batch_share=models.batch_share.get(service, 1.0),
+        date=models.date,
+        caveats=caveats,
     )
-
-
-def _not_taken(name: str, model: str) -> str:
-    return f"{model} takes no {name}"
-
-
-def _caveats(settings: Settings, row: Row | None, sent: Mapping[str, Any]) -> Iterable[str]:
-    if row is None:
-        priced = "" if settings.price else ", and what it costs is not counted"
-        said = f"Nothing is known here of the model '{settings.model}': every parameter is sent as it is set"
-        yield f"{said}{priced}."
-        return
-    yield from (said for name, said in row.cautions.items() if name in sent)

@@ -1,22 +1,25 @@
 """Judges that speak OpenAI's chat completions: OpenAI itself; by `base_url` vLLM, Ollama, OpenRouter and others.
 
-What a server of one's own answers depends on its quantisation and kernels, so `service` and `configuration` are
-part of every key; the address is not.
+A self-hosted server's answers depend on its quantisation and kernels, so `service` and `configuration` are part of
+every key; the address is not. Batches (OpenAI only): a file of calls is uploaded, answers come within a day.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from stillme.core.records import Status
+from stillme.core.records import Exchange, Status
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedJudge
-from stillme.engine.http import Url
-from stillme.judges import Batches, Form, models
+from stillme.engine.http import Call, Client, Part, Url
+from stillme.judges import Batch, Batches, Form, State, jsonl, models
+from stillme.judges.jsonl import UPLOAD_S, ReadReply
 from stillme.judges.models import Terms
 from stillme.judges.vlm import (
     Heard,
@@ -24,30 +27,30 @@ from stillme.judges.vlm import (
     Pictures,
     Said,
     Wire,
-    first,
-    message,
+    count_fields,
+    error_message,
+    first_object,
+    form_reply,
     prepared,
     status_of,
-    understood,
-    whole,
 )
 
 VERSION = 1  # raise when the same settings ask for something else
 OPENAI = "openai"
 HOME = "https://api.openai.com/v1"
 ENDPOINT = "/v1/chat/completions"  # as batches name it
-_BLOCKED = (
+_BLOCKED_CODES = (
     "content_policy_violation",
     "invalid_prompt",
     "moderation_blocked",
     "image_content_policy_violation",
     "content_filter",
 )
-_QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
-_NOT_TAKEN = ("unsupported_parameter", "unsupported_value", "unknown_parameter")
-_NAMES = {"temperature": "temperature", "effort": "reasoning_effort", "seed": "seed", "detail": "detail"}
-_LENGTHS = ("max_tokens", "max_completion_tokens")
-_OURS = ("model", "messages", "response_format", "stream", "n", *_LENGTHS, *_NAMES.values())
+_QUOTA_CODES = ("insufficient_quota", "billing_hard_limit_reached")
+_UNSUPPORTED_CODES = ("unsupported_parameter", "unsupported_value", "unknown_parameter")
+_PARAMETER_NAMES = {"temperature": "temperature", "effort": "reasoning_effort", "seed": "seed", "detail": "detail"}
+_LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
+_RESERVED = ("model", "messages", "response_format", "stream", "n", *_LENGTH_NAMES, *_PARAMETER_NAMES.values())
 
 
 class Settings(models.Settings):
@@ -70,9 +73,9 @@ class Settings(models.Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> Settings:
-        taken = sorted(set(_OURS) & set(self.extra))
-        if taken:
-            raise ValueError(f"extra: {', '.join(taken)} is set by stillme; use the setting that it belongs to")
+        reserved = sorted(set(_RESERVED) & set(self.extra))
+        if reserved:
+            raise ValueError(f"extra: {', '.join(reserved)} is set by stillme; use the setting that it belongs to")
         if self.service != OPENAI and self.base_url == HOME:
             raise ValueError("base_url: say where the server listens, e.g. http://127.0.0.1:8000/v1")
         if self.service != OPENAI and self.mode == "batch":
@@ -95,123 +98,226 @@ class OpenaiJudge(NetworkJudge):
 
     def __init__(self, settings: Settings, key_env: str | None, terms: Terms, form: Form) -> None:
         is_openai = settings.service == OPENAI
-        names = {**_NAMES, "max_output_tokens": "max_completion_tokens" if is_openai else "max_tokens"}
-        who = "OpenAI" if is_openai else "The server"
-        wire = Wire(who, settings.base_url, "chat/completions", "Authorization", names, b";base64,")
+        wire = Wire(
+            service="OpenAI" if is_openai else "The server",
+            base_url=settings.base_url,
+            path="chat/completions",
+            header="Authorization",
+            names={
+                **_PARAMETER_NAMES,
+                "max_output_tokens": "max_completion_tokens" if is_openai else "max_tokens",
+            },
+            joint=b";base64,",
+        )
         super().__init__(settings, wire, key_env, form, terms)
         self.settings = settings
 
     @property
     def batches(self) -> Batches | None:
-        from stillme.judges.openai_batches import OpenaiBatches
-
         if self.settings.service != OPENAI:
             return None
         return OpenaiBatches(self.client, ENDPOINT, partial(self.read, share=self.terms.batch_share))
 
-    def request(self, text: str, schema: Mapping[str, Any], pictures: Pictures) -> dict[str, Any]:
+    def build_body(self, text: str, schema: Mapping[str, Any], pictures: Pictures) -> dict[str, Any]:
         """First the pictures, each under its name, then the form."""
         parts: list[Mapping[str, Any]] = []
-        for name, picture in zip(self.titles, pictures, strict=True):
-            parts += [{"type": "text", "text": name}, picture]
-        sent = {self.wire.names[name]: value for name, value in self.terms.sent.items() if name != "detail"}
-        asked = {
+        for title, picture in zip(self.picture_titles, pictures, strict=True):
+            parts += [{"type": "text", "text": title}, picture]
+        body: dict[str, Any] = {
             "model": self.settings.model,
             "messages": [
                 {"role": "system", "content": self.form.system},
                 {"role": "user", "content": [*parts, {"type": "text", "text": text}]},
             ],
-            **sent,
+            **{self.wire.names[name]: value for name, value in self.terms.sent.items() if name != "detail"},
             **self.settings.extra,
         }
-        return asked | self._structured(schema)
+        if self.settings.structured != "none":
+            body["response_format"] = {"type": self.settings.structured}
+        if self.settings.structured == "json_schema":
+            body["response_format"]["json_schema"] = {"name": "judgement", "strict": True, "schema": schema}
+        return body
 
-    def _structured(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        kind = self.settings.structured
-        if kind == "none":
-            return {}
-        held: dict[str, Any] = {"type": kind}
-        if kind == "json_schema":
-            held["json_schema"] = {"name": "judgement", "strict": True, "schema": schema}
-        return {"response_format": held}
-
-    def content(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def content(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """With what a server was started with, which its body does not say."""
-        held = super().content(asked)
-        return {**held, "configuration": self.settings.configuration} if self.settings.configuration else held
+        content = super().content(body)
+        if self.settings.configuration:
+            content["configuration"] = self.settings.configuration
+        return content
 
-    def named(self, picture: str) -> Mapping[str, Any]:
-        return self._picture(picture)
+    def stored_picture(self, name: str) -> Mapping[str, Any]:
+        return self._image_part(name)
 
-    def marked(self, mark: str) -> Mapping[str, Any]:
-        return self._picture(f"data:{mark}")
+    def sent_picture(self, mark: str) -> Mapping[str, Any]:
+        return self._image_part(f"data:{mark}")
 
-    def _picture(self, url: str) -> Mapping[str, Any]:
+    def _image_part(self, url: str) -> Mapping[str, Any]:
         detail = {"detail": self.terms.sent["detail"]} if "detail" in self.terms.sent else {}
         return {"type": "image_url", "image_url": {"url": url, **detail}}
 
-    def heard(self, said: Mapping[str, Any], axes: tuple[str, ...]) -> Heard:
-        choice = first(said.get("choices"))
-        told = choice.get("message")
-        answer = told if isinstance(told, dict) else {}
-        ended, refusal, text = str(choice.get("finish_reason") or ""), answer.get("refusal"), answer.get("content")
+    def parse_reply(self, body: Mapping[str, Any], axes: tuple[str, ...]) -> Heard:
+        choice = first_object(body.get("choices"))
+        answer = jsonl.part(choice, "message")
+        reason, refusal, text = (
+            str(choice.get("finish_reason") or ""),
+            answer.get("refusal"),
+            answer.get("content"),
+        )
         if not choice:
             return Heard(Status.SERVER_ERROR, "the service answered without a choice", "empty_response")
         if refusal:
             return Heard(Status.REFUSED, str(refusal), "refusal")
-        if ended == "content_filter":
-            return Heard(Status.OUTPUT_BLOCKED, str(text or ""), ended)
-        if ended == "length":
-            return Heard(Status.TRUNCATED, "the answer stopped at the longest that was allowed", ended)
+        if reason == "content_filter":
+            return Heard(Status.OUTPUT_BLOCKED, str(text or ""), reason)
+        if reason == "length":
+            return Heard(Status.TRUNCATED, "the answer stopped at the longest that was allowed", reason)
         if not isinstance(text, str) or not text.strip():
-            return Heard(Status.MALFORMED, "the answer holds no text", ended)
-        return understood(self.form.read(text, axes), ended)
+            return Heard(Status.MALFORMED, "the answer holds no text", reason)
+        return form_reply(self.form.read(text, axes), reason)
 
-    def failed(self, http: int, said: Any) -> Said:
-        told, words = hosted.inner(said), message(said)
-        code = str(told.get("code") or told.get("type") or "")
-        if code in _BLOCKED or _is_flagged(told):
-            return Said(Status.INPUT_BLOCKED, words, code)
-        if http == 402 or {code, str(told.get("type"))} & set(_QUOTA):
-            return Said(Status.QUOTA, words, code)
-        if parameter := self._not_taken(http, told, code, words):
-            return Said(Status.REJECTED, words, code, parameter)
-        return Said(status_of(_status(http, told)), words, code, hopeless=http in hosted.UNDECIDED)
+    def parse_error(self, http: int, body: Any) -> Said:
+        error, message = hosted.inner(body), error_message(body)
+        code = str(error.get("code") or error.get("type") or "")
+        metadata = error.get("metadata")
+        is_flagged = isinstance(metadata, dict) and "flagged_input" in metadata  # OpenRouter's moderation
+        if code in _BLOCKED_CODES or is_flagged:
+            return Said(Status.INPUT_BLOCKED, message, code)
+        if http == 402 or {code, str(error.get("type"))} & set(_QUOTA_CODES):
+            return Said(Status.QUOTA, message, code)
+        if parameter := self._unsupported(http, error, code, message):
+            return Said(Status.REJECTED, message, code, parameter)
+        # an error that comes as a success: the status that its code is
+        inner = error.get("code")
+        status = inner if http < 400 and type(inner) is int and 400 <= inner < 600 else http
+        return Said(status_of(status), message, code, hopeless=http in hosted.UNDECIDED)
 
-    def _not_taken(self, http: int, told: Mapping[str, Any], code: str, words: str) -> str:
-        """By the field that names it; where there is none, by the words."""
-        named = str(told.get("param") or "")
-        ours = next((name for name in self.terms.sent if self.wire.names[name] == named), "")
-        if ours and http in (400, 422):
-            return ours
-        return self.unsupported(http, words) if code in _NOT_TAKEN or self.settings.service != OPENAI else ""
+    def _unsupported(self, http: int, error: Mapping[str, Any], code: str, message: str) -> str:
+        """The parameter that is not supported: by the field that names it; where there is none, by the message."""
+        field = str(error.get("param") or "")
+        parameter = next((name for name in self.terms.sent if self.wire.names[name] == field), "")
+        if parameter and http in (400, 422):
+            return parameter
+        if code in _UNSUPPORTED_CODES or self.settings.service != OPENAI:
+            return self.unsupported_parameter(http, message)
+        return ""
 
-    def counted(self, said: Mapping[str, Any]) -> dict[str, int]:
+    def count_tokens(self, body: Mapping[str, Any]) -> dict[str, int]:
         """Thoughts are part of the completion here."""
-        usage = said.get("usage")
-        told = usage if isinstance(usage, dict) else {}
-        read, written = told.get("prompt_tokens_details"), told.get("completion_tokens_details")
-        return whole(
-            input=told.get("prompt_tokens"),
-            cached=read.get("cached_tokens") if isinstance(read, dict) else None,
-            output=told.get("completion_tokens"),
-            thoughts=written.get("reasoning_tokens") if isinstance(written, dict) else None,
+        usage = jsonl.part(body, "usage")
+        return count_fields(
+            input=usage.get("prompt_tokens"),
+            cached=jsonl.part(usage, "prompt_tokens_details").get("cached_tokens"),
+            output=usage.get("completion_tokens"),
+            thoughts=jsonl.part(usage, "completion_tokens_details").get("reasoning_tokens"),
         )
 
-    def told_cost(self, said: Mapping[str, Any]) -> float | None:
-        """OpenRouter says what a call cost; it is taken where no price is set."""
-        usage = said.get("usage")
-        cost = usage.get("cost") if isinstance(usage, dict) and self.terms.usd is None else None
+    def reported_cost(self, body: Mapping[str, Any]) -> float | None:
+        """OpenRouter reports the cost of a call; it is used where no price is set."""
+        cost = jsonl.part(body, "usage").get("cost") if self.terms.usd is None else None
         return float(cost) if isinstance(cost, int | float) and 0 <= cost < 1000 else None
 
 
-def _is_flagged(told: Mapping[str, Any]) -> bool:
-    """OpenRouter's word for an input that moderation stopped."""
-    more = told.get("metadata")
-    return isinstance(more, dict) and "flagged_input" in more
+WINDOW = "24h"  # the only one that there is
+PAGE = 100  # batches per page, the service's maximum
+# The service accepts 200 MB, and does not define a megabyte: this is less by either definition.
+MAX_BYTES, MAX_REQUESTS = 190_000_000, 50_000
+_EXPIRED = "batch_expired"
+_CROWDED = "token_limit_exceeded"  # of what may be under way at a time
 
 
-def _status(http: int, told: Mapping[str, Any]) -> int:
-    """Of an error that comes as a success: the status that it names."""
-    code = told.get("code")
-    return code if http < 400 and type(code) is int and 400 <= code < 600 else http
+class OpenaiBatches:
+    """`endpoint`: what each line asks, as the service names it."""
+
+    def __init__(
+        self,
+        client: Client,
+        endpoint: str,
+        read: ReadReply,
+        most_bytes: int = MAX_BYTES,
+        most_requests: int = MAX_REQUESTS,
+    ) -> None:
+        self.client = client
+        self.endpoint = endpoint
+        self.read = read
+        self.most_bytes = most_bytes
+        self.most_requests = most_requests
+
+    def line(self, key: str, body: bytes) -> bytes:
+        head = jsonl.encode({"custom_id": key, "method": "POST", "url": self.endpoint})
+        return b"".join((head[:-1], b',"body":', jsonl.one_line(body), b"}"))
+
+    async def upload(self, path: Path, name: str) -> str:
+        form = (Part("purpose", "batch"), Part("file", path, f"{name}.jsonl", "application/jsonl"))
+        call = Call("POST", "files", form=form, paced=False, repeatable=True, timeout_s=UPLOAD_S)
+        return jsonl.require_text(await self._call(call), "id")
+
+    async def create(self, uploaded: str, tags: Mapping[str, str]) -> Batch:
+        request = {
+            "input_file_id": uploaded,
+            "endpoint": self.endpoint,
+            "completion_window": WINDOW,
+            "metadata": dict(tags),
+        }
+        return parse_batch(await self._call(Call("POST", "batches", json=request, paced=False, once=True)))
+
+    async def every(self) -> AsyncIterator[Batch]:
+        after = ""
+        while True:
+            page = await self._call(Call("GET", f"batches?limit={PAGE}{after}", paced=False))
+            batches = [parse_batch(row) for row in page.get("data") or ()]
+            for batch in batches:
+                yield batch
+            if not batches or not page.get("has_more"):
+                return
+            after = f"&after={batches[-1].id}"
+
+    async def look(self, batch: str) -> Batch:
+        return parse_batch(await self._call(Call("GET", f"batches/{batch}", paced=False)))
+
+    async def download(self, output: str, path: Path) -> None:
+        await self.client.download(Call("GET", f"files/{output}/content", accepts=jsonl.ANY_TYPE), path)
+
+    def answers(self, path: Path, axes: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, Exchange]]:
+        for row in jsonl.read_objects(path):
+            key = jsonl.text(row, "custom_id")
+            if key in axes:
+                yield key, self._exchange(row, axes[key])
+
+    def _exchange(self, row: Mapping[str, Any], axes: tuple[str, ...]) -> Exchange:
+        error, response = jsonl.part(row, "error"), jsonl.part(row, "response")
+        if jsonl.text(error, "code") == _EXPIRED:
+            detail = jsonl.text(error, "message")
+            return Exchange(Status.TIMEOUT, detail=detail, code=_EXPIRED, raw=jsonl.encode(row))
+        status, body = response.get("status_code"), response.get("body")
+        if not isinstance(status, int) or not status:
+            status, body = 500, {"error": dict(error)}
+        exchange = self.read(status, body, jsonl.encode(body), axes)
+        return replace(exchange, request_id=jsonl.text(response, "request_id") or exchange.request_id)
+
+    async def _call(self, call: Call) -> Mapping[str, Any]:
+        body = (await jsonl.call_service(self.client, call, self.read)).json
+        return body if isinstance(body, Mapping) else {}
+
+
+def parse_batch(body: Any) -> Batch:
+    """A batch from the service's description of it."""
+    status, errors = jsonl.text(body, "status"), jsonl.part(body, "errors").get("data")
+    errors = errors if isinstance(errors, list) else []
+    is_crowded = any(jsonl.text(error, "code") == _CROWDED for error in errors)
+    state = {
+        "completed": State.ENDED,
+        "expired": State.ENDED,
+        "cancelled": State.FAILED,  # someone decided that these calls are not made
+        "failed": State.FULL if is_crowded else State.FAILED,
+    }.get(status, State.RUNNING)
+    details = ["it was cancelled"] if status == "cancelled" else []
+    for error in errors[:3]:
+        details.append(jsonl.text(error, "message") or jsonl.text(error, "code") or "no reason given")
+    outputs = (jsonl.text(body, name) for name in ("output_file_id", "error_file_id"))
+    return Batch(
+        id=jsonl.require_text(body, "id"),
+        tags={name: str(value) for name, value in jsonl.part(body, "metadata").items()},
+        state=state,
+        outputs=tuple(output for output in outputs if output),
+        detail="; ".join(details),
+    )

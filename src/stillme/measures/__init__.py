@@ -1,6 +1,6 @@
-"""Measures: what local instruments read off the pixels of a source and its edit. One file a measure.
+"""Measures: what local instruments read from the pixels of a source and its edit. One backend per file.
 
-Deterministic, offline, no key. An instrument reads; what a figure means on a scale stands in the protocol.
+Deterministic, offline, no key. An instrument reads; what a figure means on a scale is in the protocol.
 """
 
 from __future__ import annotations
@@ -20,12 +20,9 @@ BACKENDS = {
     "apparent_age": "stillme.measures.apparent_age",
     "gender_presentation": "stillme.measures.gender_presentation",
 }
+ATTRIBUTES = ("apparent_age", "gender_presentation")  # read by one optional model with known errors by group
 
-
-ATTRIBUTES = ("apparent_age", "gender_presentation")  # read by one optional model, with errors of its own
-
-Reader = Callable[["Pair"], Mapping[str, float]]  # what a measure is once made; raises UnreadableError
-
+Reader = Callable[["Pair"], Mapping[str, float]]  # a created measure; raises UnreadableError
 
 # What each kind of measure reads, in words. A reading that is ok has all of them, but those of the background and
 # of re-encodes only where these could be read.
@@ -76,8 +73,8 @@ FIGURES: dict[str, dict[str, str]] = {
 
 
 def set_up(recipes: Mapping[str, Callable[[], Reader]]) -> Measures:
-    """The measures made ready, sharing what they see; where the vision extra is loaded."""
-    from stillme.measures.bench import Bench
+    """Create the measures, which share decoded pictures and models; loads the vision extra."""
+    from stillme.measures.runner import Bench
 
     return Bench({name: make() for name, make in recipes.items()})
 

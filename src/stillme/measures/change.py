@@ -20,14 +20,14 @@ from stillme.engine.backends import BackendContext, PreparedMeasure
 from stillme.measures import Reader, weights
 
 if TYPE_CHECKING:
-    from stillme.measures.view import Pair, View
+    from stillme.measures.view import Features, Pair, View
 
 Floats = NDArray[np.float64]
 
 VERSION = 1  # raise when the same pictures and settings give other figures
 WINDOW = 7  # pixels; SSIM's
 HASH = 8  # the perceptual hash has HASH × HASH bits
-SEEN = 5.0  # CIEDE2000 beyond which two colours are plainly not the same
+VISIBLE = 5.0  # CIEDE2000 beyond which two colours are plainly not the same
 
 
 class Settings(Frozen):
@@ -51,19 +51,20 @@ def read(pair: Pair) -> Mapping[str, float]:
     return {
         "lpips": apart(source.features, edit.features),
         "ssim": structural_similarity(source.grey.astype(np.float64), edit.grey.astype(np.float64)),
-        "changed_share": float((delta_e_2000(source.small, edit.small) > SEEN).mean()),
+        "changed_share": float((delta_e_2000(source.small, edit.small) > VISIBLE).mean()),
         "phash_distance": int((perceptual_hash(source) != perceptual_hash(edit)).sum()),
     }
 
 
-def apart(one: tuple[NDArray[np.float32], ...], other: tuple[NDArray[np.float32], ...]) -> float:
+def apart(one: Features, other: Features) -> float:
     """LPIPS: the sum over layers of the mean squared difference of their features, in the layers' own weights."""
-    return float(sum(_squared(a - b) / (a.shape[1] * a.shape[2]) for a, b in zip(one, other, strict=True)))
 
+    def mean_square(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
+        difference = (first - second).ravel()
+        height, width = first.shape[1:]
+        return float(difference @ difference) / float(height * width)
 
-def _squared(difference: NDArray[np.float32]) -> float:
-    flat = difference.ravel()
-    return float(flat @ flat)
+    return float(sum(mean_square(first, second) for first, second in zip(one, other, strict=True)))
 
 
 def structural_similarity(one: Floats, other: Floats) -> float:

@@ -17,10 +17,10 @@ from stillme.measures import weights
 Points = NDArray[np.float32]
 
 QUICK, THOROUGH = 256, 640  # longest side that faces are looked for at; the second only where the first finds none
-LEAST_SCORE = 0.6
-LEAST_SIDE = 8  # pixels that faces are looked for in; OpenCV reads beyond a picture of one row
-MOST_SIZE = 4  # of the picture: no face is larger
-LONGEST_SIDE = 32_766  # pixels; OpenCV cuts no piece out of a longer picture
+MIN_SCORE = 0.6
+MIN_SIDE = 8  # pixels that faces are looked for in; OpenCV reads beyond a picture of one row
+MAX_SIZE = 4  # of the picture: no face is larger
+MAX_SIDE = 32_766  # pixels; OpenCV cuts no piece out of a longer picture
 MESH_SIDE = 256
 CHIN, BROW = 152, 10  # the mesh's lowest and highest point on the middle line
 EYES = (33, 263)  # outer corners
@@ -67,8 +67,8 @@ class Mesh:
 
     def agrees(self, other: Mesh) -> bool:
         """Whether the two lie over each other: the same face in the same place."""
-        apart = np.linalg.norm(self.points[:, :2] - other.points[:, :2], axis=1).mean()
-        return bool(apart < SAME_PLACE * self.height)
+        distance = np.linalg.norm(self.points[:, :2] - other.points[:, :2], axis=1).mean()
+        return bool(distance < SAME_PLACE * self.height)
 
     @property
     def yaw(self) -> float:
@@ -78,36 +78,35 @@ class Mesh:
 
 
 class Finder:
-    """Finds faces, the most prominent first. `least`: the score below which nothing is called a face."""
+    """Finds faces, the most prominent first. `min_score`: the score below which nothing is called a face."""
 
-    def __init__(self, least: float = LEAST_SCORE) -> None:
+    def __init__(self, min_score: float = MIN_SCORE) -> None:
         path = str(weights.verified(weights.DETECTOR))
-        self._net = cv2.FaceDetectorYN.create(path, "", (QUICK, QUICK), least, 0.3, 500)
+        self._net = cv2.FaceDetectorYN.create(path, "", (QUICK, QUICK), min_score, 0.3, 500)
 
     def find(self, picture: Pixels) -> list[Face]:
-        if max(picture.shape) > LONGEST_SIDE:
+        if max(picture.shape) > MAX_SIDE:
             return []
-        return self._at(picture, QUICK) or (self._at(picture, THOROUGH) if max(picture.shape) > QUICK else [])
+        return self._find_at(picture, QUICK) or (
+            self._find_at(picture, THOROUGH) if max(picture.shape) > QUICK else []
+        )
 
-    def _at(self, picture: Pixels, longest: int) -> list[Face]:
+    def _find_at(self, picture: Pixels, longest: int) -> list[Face]:
         height, width = picture.shape[:2]
         scale = min(1.0, longest / max(height, width))
         size = (max(1, round(width * scale)), max(1, round(height * scale)))
-        if min(size) < LEAST_SIDE:
+        if min(size) < MIN_SIDE:
             return []
         small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA) if scale < 1 else picture
         self._net.setInputSize(size)
-        found = self._net.detect(np.ascontiguousarray(small[..., ::-1]))[1]
-        rows = np.empty((0, 15), np.float32) if found is None else np.asarray(found, np.float32).copy()
-        rows = rows[_bounded(rows, size)]
+        detected = self._net.detect(np.ascontiguousarray(small[..., ::-1]))[1]
+        rows = np.empty((0, 15), np.float32) if detected is None else np.asarray(detected, np.float32).copy()
+        # In strips less than some 32 pixels wide the detector invents faces without bounds.
+        is_bounded = np.isfinite(rows).all(1) & (rows[:, 2:4].max(1, initial=0) <= MAX_SIZE * max(size))
+        rows = rows[is_bounded]
         rows[:, 0:14:2] *= width / size[0]
         rows[:, 1:14:2] *= height / size[1]
         return sorted((_face(row) for row in rows), key=lambda face: -face.box[2] * face.box[3] * face.score)
-
-
-def _bounded(rows: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.bool_]:
-    """In strips less than some 32 pixels wide the detector invents faces without bounds."""
-    return np.asarray(np.isfinite(rows).all(1) & (rows[:, 2:4].max(1, initial=0) <= MOST_SIZE * max(size)))
 
 
 def _face(row: NDArray[np.float32]) -> Face:
@@ -125,23 +124,23 @@ class Shaper:
 
     def shape(self, picture: Pixels, face: Face) -> Mesh:
         first = _square_of_face(face)
-        mesh = self._once(picture, first)
+        mesh = self._mesh_in(picture, first)
         better = _square_of_mesh(mesh)
-        return mesh if better.fits(first) else self._once(picture, better)
+        return mesh if better.fits(first) else self._mesh_in(picture, better)
 
-    def _once(self, picture: Pixels, square: Square) -> Mesh:
-        crop = square.map()
+    def _mesh_in(self, picture: Pixels, square: Square) -> Mesh:
+        crop = square.to_model_input()
         flags = cv2.INTER_AREA if square.side > MESH_SIDE else cv2.INTER_LINEAR
         size = (MESH_SIDE, MESH_SIDE)
         patch = cv2.warpAffine(picture, crop, size, flags=flags, borderMode=cv2.BORDER_REPLICATE)
         self._net.setInput(np.ascontiguousarray(patch.transpose(2, 0, 1)[None], np.float32) / np.float32(255))
-        found = self._net.forward(self._outputs)
-        points = next(one for one in found if one.size == 478 * 3).reshape(478, 3)
-        there = next(float(one.ravel()[0]) for one in found if one.size == 1 and one.ndim == 4)
+        outputs = self._net.forward(self._outputs)
+        points = next(output for output in outputs if output.size == 478 * 3).reshape(478, 3)
+        confidence = next(float(output.ravel()[0]) for output in outputs if output.size == 1 and output.ndim == 4)
         back = cv2.invertAffineTransform(crop)
-        placed = points[:, :2] @ back[:, :2].T + back[:, 2]
+        flat = points[:, :2] @ back[:, :2].T + back[:, 2]
         depth = points[:, 2:] * (square.side / MESH_SIDE)
-        return Mesh(np.hstack([placed, depth]).astype(np.float32), there)
+        return Mesh(np.hstack([flat, depth]).astype(np.float32), confidence)
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ class Square:
     side: float
     angle: float
 
-    def map(self) -> NDArray[np.float64]:
+    def to_model_input(self) -> NDArray[np.float64]:
         """The affine map that takes this square to the model's input."""
         scale = MESH_SIDE / max(self.side, 1e-3)
         cos, sin = scale * np.cos(self.angle), scale * np.sin(self.angle)

@@ -1,7 +1,7 @@
 """identity: how alike source and edit are to a face recogniser (SFace), as a cosine.
 
 Continuous, with no threshold: recognisers confuse some groups' faces more than others', so one threshold would
-treat people unequally. The source's likeness to its own re-encodes stands beside it, to centre each group on.
+treat people unequally. The source's likeness to its own re-encodes is recorded too, to centre each group on.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def prepare(settings: Settings, context: BackendContext) -> PreparedMeasure[Read
 def read(pair: Pair) -> Mapping[str, float]:
     before, after = pair.people
     source = pair.source.embedding(before)
-    echoes = [cosine(source, again.edit.embedding(again.people[1])) for again in pair.source.echoed]
-    found = {"similarity": cosine(source, pair.edit.embedding(after))}
-    return found | ({"similarity_reencoded": min(echoes)} if echoes else {})
+    reencoded = [cosine(source, copy.edit.embedding(copy.people[1])) for copy in pair.source.reencoded_pairs]
+    figures = {"similarity": cosine(source, pair.edit.embedding(after))}
+    return figures | ({"similarity_reencoded": min(reencoded)} if reencoded else {})
 
 
-def cosine(one: Vector, other: Vector) -> float:
+def cosine(first: Vector, second: Vector) -> float:
     """Of two directions of length 1; written so that a direction with itself gives exactly 1."""
-    apart = one - other
-    return float(1 - np.dot(apart, apart) / 2)
+    difference = first - second
+    return float(1 - np.dot(difference, difference) / 2)

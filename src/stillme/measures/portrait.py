@@ -1,7 +1,8 @@
-"""portrait: what can be measured of one photograph to say whether it suits an audit. Figures only.
+"""portrait: what can be measured in one photograph to decide whether it suits an audit. Figures only.
 
-Everything is read of the most prominent face. Which figure is good enough stands in the protocol, and a person
-decides. Nothing here knows who is in the picture, what a group is, or how pictures are chosen.
+Everything is read from the most prominent face. Which figure is good enough is in the protocol, and a person
+decides. Nothing here knows who is in the picture, what a group is, or how pictures are chosen. Loads no OpenCV
+until a picture is read.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ def effective() -> dict[str, Any]:
 
 def read(content: bytes, optics: Optics) -> Reading:
     """The figures of one picture, or why there are none."""
-    from stillme.measures.sitting import figures
+    from stillme.measures.portrait_quality import portrait_figures
     from stillme.measures.view import UnreadableError, View
 
     try:
-        return Reading(Status.OK, figures(View(content, "portrait", optics)))
+        return Reading(Status.OK, portrait_figures(View(content, "portrait", optics)))
     except UnreadableError as error:
         return Reading(error.status, detail=error.detail)

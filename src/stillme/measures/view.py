@@ -19,18 +19,23 @@ from stillme.core.images import Pixels
 from stillme.core.records import Status
 from stillme.measures import weights
 from stillme.measures.faces import Box, Face, Finder, Mesh, Shaper
-from stillme.measures.lpips import SIDE, Features, Trunk
-from stillme.measures.regions import Skin, skin
-from stillme.measures.skin import Light, Limits, Tone, light
+from stillme.measures.skin import Floats, Light, Limits, Skin, Tone, light, skin
 
 Vector = NDArray[np.float64]
-Floats = NDArray[np.float32]
+Features = tuple[Floats, ...]  # what LPIPS compares, one per layer
 
-LONGEST = 2048  # a larger picture is shrunk to this first: its face has pixels enough
+MAX_SIDE = 2048  # pixels; a larger picture is shrunk to this first: its face has pixels enough
 SMALL = 128  # side at which whole pictures are compared colour by colour
-RIVALS = 4  # faces of an edit that are compared with the source's person
-SAME_SHAPE = 0.03  # pictures whose width to height differs by more don't show the same frame
-FAR = 0.5  # how much of a cosine a whole picture's diagonal of distance counts for
+MAX_CANDIDATES = 4  # faces of an edit that are compared with the source's person
+MAX_ASPECT_DIFFERENCE = 0.03  # pictures whose width to height differs by more don't show the same frame
+DISTANCE_WEIGHT = 0.5  # how much of a cosine a whole picture's diagonal of distance counts for
+
+SQUARE = 256  # side at which LPIPS and SSIM compare whole pictures, in pixels
+CHANNELS = (64, 192, 384, 256, 256)  # of AlexNet's five convolutions
+LAYERS = tuple(f"relu{n}" for n in range(len(CHANNELS)))
+# The constants that the published weights were trained with.
+SHIFT = np.array([-0.030, -0.088, -0.188], np.float32)
+SCALE = np.array([0.458, 0.448, 0.450], np.float32)
 
 
 class UnreadableError(Exception):
@@ -40,6 +45,33 @@ class UnreadableError(Exception):
         super().__init__(detail)
         self.status = status
         self.detail = detail
+
+
+class Trunk:
+    """AlexNet's five convolutions, run by OpenCV, for LPIPS (Zhang et al. 2018).
+
+    A picture's features are computed apart from any comparison, so that a source's serve all its edits. They come
+    scaled by the layer's channel weights, so that the distance is a plain squared difference.
+    """
+
+    def __init__(self) -> None:
+        self._net = cv2.dnn.readNetFromONNX(str(weights.verified(weights.TRUNK)))
+        channel_weights = np.load(weights.verified(weights.HEADS))
+        layers = np.split(channel_weights, np.cumsum(CHANNELS)[:-1])
+        self._scales = [np.sqrt(layer).astype(np.float32)[:, None, None] for layer in layers]
+
+    def features(self, picture: Pixels) -> Features:
+        """Of a picture of SQUARE × SQUARE pixels."""
+        levels = (picture.astype(np.float32) / np.float32(127.5) - 1 - SHIFT) / SCALE
+        self._net.setInput(np.ascontiguousarray(levels.transpose(2, 0, 1)[None]))
+        outputs = self._net.forward(list(LAYERS))
+        return tuple(_unit_length(layer[0]) * scale for layer, scale in zip(outputs, self._scales, strict=True))
+
+
+def _unit_length(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale the features at each position to length 1."""
+    length = np.sqrt(np.einsum("chw,chw->hw", features, features))
+    return np.asarray(features / (length + np.float32(1e-10)), np.float32)
 
 
 class Optics:
@@ -72,7 +104,7 @@ class View:
         self.name = name
         self._optics = optics
         try:
-            self.pixels = _bounded(images.pixels(content))
+            self.pixels = _shrink(images.pixels(content))
         except images.BadImageError as error:
             raise UnreadableError(Status.CORRUPT, f"the {name} {error}") from None
         self._meshes: dict[Face, Mesh] = {}
@@ -150,45 +182,50 @@ class View:
 
     @cached_property
     def grey(self) -> Floats:
-        """The whole picture's luma at SIDE × SIDE."""
+        """The whole picture's luma at SQUARE × SQUARE."""
         return cv2.cvtColor(self._square, cv2.COLOR_RGB2GRAY).astype(np.float32)
 
     @cached_property
     def _square(self) -> Pixels:
-        return self.squared(SIDE)
+        return self.squared(SQUARE)
 
     @cached_property
-    def echoes(self) -> tuple[View, ...]:
-        """The same picture saved again with loss, and halved and enlarged: nobody would call it an edit."""
+    def reencodes(self) -> tuple[View, ...]:
+        """The same picture saved again with loss, and halved and enlarged: no one would call it an edit."""
         height, width = self.pixels.shape[:2]
         half = cv2.resize(self.pixels, (max(1, width // 2), max(1, height // 2)), interpolation=cv2.INTER_AREA)
-        whole = np.asarray(cv2.resize(half, (width, height), interpolation=cv2.INTER_CUBIC), np.uint8)
-        again = (images.encode(self.pixels, quality=60), images.encode(whole, quality=95))
-        return tuple(View(content, f"re-encoded {self.name}", self._optics) for content in again)
+        enlarged = np.asarray(cv2.resize(half, (width, height), interpolation=cv2.INTER_CUBIC), np.uint8)
+        contents = (images.encode(self.pixels, quality=60), images.encode(enlarged, quality=95))
+        return tuple(View(content, f"re-encoded {self.name}", self._optics) for content in contents)
 
     @property
-    def echoed(self) -> tuple[Pair, ...]:
-        """Beside each re-encode that shows a face. Not kept: a view that holds itself would stay in memory."""
-        return tuple(Pair(self, echo) for echo in self.echoes if echo.faces)
+    def reencoded_pairs(self) -> tuple[Pair, ...]:
+        """One per re-encode that shows a face. Not cached: a view that refers to itself would stay in memory."""
+        return tuple(Pair(self, copy) for copy in self.reencodes if copy.faces)
 
-    def echoed_shifts(self, limits: Limits) -> list[float]:
-        """By how much the skin seems lighter or darker in each re-encode; read once."""
+    def reencoded_shifts(self, limits: Limits) -> list[float]:
+        """|ΔL*| of the skin in each re-encode where it can be read; read once."""
         if self._shifts is None:
-            self._shifts = [shift for pair in self.echoed for shift in _shift(pair, limits)]
+            self._shifts = []
+            for pair in self.reencoded_pairs:
+                try:
+                    before, after = pair.tones(limits)
+                except UnreadableError:
+                    continue
+                self._shifts.append(abs(after.lightness - before.lightness))
         return self._shifts
 
     @cached_property
     def is_grey(self) -> bool:
         red, green, blue = np.moveaxis(self.squared(SMALL), -1, 0)
-        most, least = np.maximum(np.maximum(red, green), blue), np.minimum(np.minimum(red, green), blue)
-        return float(np.percentile(most - least, 99)) < images.MAX_GREY_DIFFERENCE
+        highest, lowest = np.maximum(np.maximum(red, green), blue), np.minimum(np.minimum(red, green), blue)
+        return float(np.percentile(highest - lowest, 99)) < images.MAX_GREY_DIFFERENCE
 
     def squared(self, side: int) -> Pixels:
         """The whole picture at side × side; a picture of another shape is stretched."""
         height, width = self.pixels.shape[:2]
-        shrinks = height * width > side * side
-        way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-        return np.asarray(cv2.resize(self.pixels, (side, side), interpolation=way), np.uint8)
+        interpolation = cv2.INTER_AREA if height * width > side * side else cv2.INTER_LINEAR
+        return np.asarray(cv2.resize(self.pixels, (side, side), interpolation=interpolation), np.uint8)
 
     @cached_property
     def _bgr(self) -> Pixels:
@@ -206,9 +243,9 @@ class Pair:
     def people(self) -> tuple[Face, Face]:
         """The person in the source, and the same person in the edit: the face nearest in looks and place."""
         before, after = self.source.person, self.edit.person
-        rivals = [face for face in self.edit.faces[:RIVALS] if face.size > after.size / 3]
-        if len(rivals) > 1:
-            after = max(rivals, key=lambda face: self._nearness(before, face))
+        candidates = [face for face in self.edit.faces[:MAX_CANDIDATES] if face.size > after.size / 3]
+        if len(candidates) > 1:
+            after = max(candidates, key=lambda face: self._nearness(before, face))
         return before, after
 
     def tones(self, limits: Limits) -> tuple[Tone, Tone]:
@@ -218,14 +255,14 @@ class Pair:
         over the same skin; one that moved, over its own.
         """
         before, after = self.people
-        mesh, own = self.source.frontal(before, limits), self.edit.frontal(after, limits)
+        mesh, edit_mesh = self.source.frontal(before, limits), self.edit.frontal(after, limits)
         region = self.source.region(mesh)
-        if not mesh.scaled(*self._scale).agrees(own):
-            return self.source.tone(region, limits), self.edit.tone(self.edit.region(own), limits)
-        there = region.on(self.edit.pixels, *self._scale)
-        if there.covers(region):
+        if not mesh.scaled(*self._scale).agrees(edit_mesh):
+            return self.source.tone(region, limits), self.edit.tone(self.edit.region(edit_mesh), limits)
+        edit_region = region.on(self.edit.pixels, *self._scale)
+        if edit_region.covers(region):
             raise UnreadableError(Status.PROFILE, f"the face in the {self.edit.name} is turned away or covered")
-        return self.source.tone(region.within(there.mask), limits), self.edit.tone(there, limits)
+        return self.source.tone(region.within(edit_region.mask), limits), self.edit.tone(edit_region, limits)
 
     @property
     def _scale(self) -> tuple[float, float]:
@@ -236,36 +273,28 @@ class Pair:
     def light(self, lightness: float) -> Light | None:
         """How the background's lightness moved; None where the two pictures don't show the same frame."""
         across, down = self._scale
-        if abs(across / down - 1) > SAME_SHAPE:
+        if abs(across / down - 1) > MAX_ASPECT_DIFFERENCE:
             return None
         boxes = self.source.small_box(self.people[0]), self.edit.small_box(self.people[1])
         return light(self.source.small[..., 0], self.edit.small[..., 0], boxes, lightness)
 
     def _nearness(self, before: Face, after: Face) -> float:
-        alike = float(self.source.embedding(before) @ self.edit.embedding(after))
-        here, there = _place(before, self.source), _place(after, self.edit)
-        return alike - FAR * float(np.linalg.norm(here - there)) / float(np.sqrt(2))
+        """Similarity of looks, less the distance between the two places in their pictures."""
+        similarity = float(self.source.embedding(before) @ self.edit.embedding(after))
+        distance = _relative_centre(before, self.source) - _relative_centre(after, self.edit)
+        return similarity - DISTANCE_WEIGHT * float(np.linalg.norm(distance)) / float(np.sqrt(2))
 
 
-def _bounded(picture: Pixels) -> Pixels:
-    """A picture of a size that instruments have a use for."""
+def _shrink(picture: Pixels) -> Pixels:
+    """Return the picture, at most MAX_SIDE pixels long."""
     height, width = picture.shape[:2]
-    scale = LONGEST / max(height, width)
+    scale = MAX_SIDE / max(height, width)
     if scale >= 1:
         return picture
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def _place(face: Face, view: View) -> Floats:
+def _relative_centre(face: Face, view: View) -> Floats:
     height, width = view.pixels.shape[:2]
     return np.asarray(face.centre / np.array([width, height]), np.float32)
-
-
-def _shift(pair: Pair, limits: Limits) -> list[float]:
-    """|ΔL*| of a pair; nothing where it cannot be read."""
-    try:
-        before, after = pair.tones(limits)
-    except UnreadableError:
-        return []
-    return [abs(after.lightness - before.lightness)]

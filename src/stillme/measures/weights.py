@@ -1,4 +1,4 @@
-"""The weights that are shipped with the package: found, and checked against their SHA-256 before they are used."""
+"""The weights shipped with the package, checked against their SHA-256 before they are used."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ BLENDSHAPES = "face_blendshapes.tflite"
 EMBEDDING = "face_recognition_sface_2021dec_int8bq.onnx"
 TRUNK = "lpips_alex.onnx"
 HEADS = "lpips_alex_heads.npy"
-AGAIN = "Install stillme again: pip install --force-reinstall --no-deps stillme"
+REINSTALL_HINT = "Install stillme again: pip install --force-reinstall --no-deps stillme"
 
 
 def sums(*names: str) -> dict[str, str]:
     """File -> the SHA-256 that it must have; part of the settings of every measure that uses it."""
-    return {name: _listed()[name] for name in names}
+    return {name: listed_checksums()[name] for name in names}
 
 
 def verified(name: str) -> Path:
     """The path of a weights file whose content is what it should be."""
     path = FOLDER / name
-    check(path, _listed()[name], AGAIN)
+    check(path, listed_checksums()[name], REINSTALL_HINT)
     return path
 
 
 def check(path: Path, expected: str, remedy: str) -> None:
-    """Refuses a file whose content is another than it should be; `remedy` is the next step."""
-    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
-    if found != expected:
-        what = "is missing" if found == "missing" else f"has the SHA-256 {found}, not {expected}"
-        raise SurroundingsError(f"The weights file {path} {what}.", remedy)
+    """Raise SurroundingsError if the file is missing or has another checksum; `remedy` is the next step."""
+    if not path.is_file():
+        raise SurroundingsError(f"The weights file {path} is missing.", remedy)
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    if checksum != expected:
+        raise SurroundingsError(f"The weights file {path} has the SHA-256 {checksum}, not {expected}.", remedy)
 
 
 @cache
-def _listed() -> dict[str, str]:
+def listed_checksums() -> dict[str, str]:
     path = FOLDER / "SHA256SUMS"
     if not path.is_file():
-        raise SurroundingsError(f"The list of weights {path} is missing.", AGAIN)
+        raise SurroundingsError(f"The list of weights {path} is missing.", REINSTALL_HINT)
     lines = path.read_text(encoding="utf-8").splitlines()
     return {name: value for value, name in (line.split() for line in lines)}

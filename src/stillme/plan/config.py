@@ -23,8 +23,8 @@ from stillme.engine.backends import (
     PreparedMeasure,
     PreparedSource,
 )
+from stillme.judges import calibration
 from stillme.judges.calibration import MAKER
-from stillme.judges.calibration import maker as making
 from stillme.plan.audit import BASELINE, Audit, Engine, JudgeRow, Mitigate, Row, Stereotype
 from stillme.protocol import Protocol, chosen
 from stillme.protocol.schema import Control, Selection
@@ -143,9 +143,9 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
     audit = audit.model_copy(update={"editors": rows})
     makers: dict[str, PreparedEditor[Any]] = {}  # of calibration pairs, where the protocol has any
     if protocol.calibration is not None:
-        settings = making.Settings(kinds=protocol.calibration.made())
-        maker = making.prepare(settings, context)
-        makers[MAKER] = _with_factory(maker, making.__name__, making, context)
+        settings = calibration.Settings(kinds=protocol.calibration.made())
+        maker = calibration.prepare(settings, context)
+        makers[MAKER] = _with_factory(maker, calibration.__name__, calibration, context)
     extractor_row, extractor = _extractor(audit, prepared["judges"], context, document)
     return Config(
         audit=audit,

@@ -16,7 +16,7 @@ from stillme.core.errors import InputError
 from stillme.core.records import CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Feature, Portrait, Status, Trial, digest
 from stillme.core.yaml import Document
 from stillme.engine.backends import PreparedBackend
-from stillme.judges.features import FeatureForm
+from stillme.judges.feature_form import FeatureForm
 from stillme.ledger import Run
 from stillme.ledger.database import as_written
 from stillme.ledger.run import settings_hash

@@ -37,7 +37,7 @@ from stillme.engine.progress import Progress, Stage
 from stillme.engine.threads import Stop, run_side_by_side
 from stillme.judges import PICTURES, Question, call_key
 from stillme.judges.calibration import planted
-from stillme.judges.people import PeopleForm
+from stillme.judges.depiction_form import PeopleForm
 from stillme.ledger import Run
 from stillme.ledger.run import attempts, call_row, question_row
 from stillme.ledger.writer import Insert

@@ -30,8 +30,8 @@ from bench.judges.server import ROOT, Server, Service, listen, named
 from bench.judges.switches import Fate, Switches
 
 from stillme.core.records import Status
+from stillme.judges import PLANTED_SCORE
 from stillme.judges.form import SCORES
-from stillme.judges.planted import QUANTITY
 from stillme.ledger import Run
 
 NOISE = 0.2  # points
@@ -86,8 +86,8 @@ def planted(run: Path) -> dict[str, Mapping[str, float]]:
             (Status.OK.value,),
         )
     for image, quantity, value in rows:
-        if quantity.startswith(QUANTITY):
-            found.setdefault(image, {})[quantity.removeprefix(QUANTITY)] = value
+        if quantity.startswith(PLANTED_SCORE):
+            found.setdefault(image, {})[quantity.removeprefix(PLANTED_SCORE)] = value
     return dict(found)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import polars as pl
 
 from stillme.core.records import TARGET_GENDER, Trial
+from stillme.judges.depiction_form import PRESENTATIONS
 from stillme.judges.ensemble import Standing
-from stillme.judges.people import PRESENTATIONS
 from stillme.protocol.schema import Axis
 from stillme.stats.stereotype import ABSENT, UNCLEAR, decide
 

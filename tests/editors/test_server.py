@@ -20,8 +20,8 @@ from starlette.testclient import TestClient
 from stillme.core import images
 from stillme.core.errors import InputError, SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
-from stillme.editors import openai, serving
-from stillme.editors.serving import Desk
+from stillme.editors import openai, server
+from stillme.editors.server import Desk
 from stillme.engine.backends import BackendContext, ExecutionMode, PreparedEditor
 from stillme.plan import config
 from stillme.protocol import builtin
@@ -85,7 +85,7 @@ def desk() -> Iterator[Desk]:
 
 @pytest.fixture
 def client(desk: Desk) -> TestClient:
-    return TestClient(serving.app(desk, Hosts.of("127.0.0.1")), "http://127.0.0.1", raise_server_exceptions=False)
+    return TestClient(server.app(desk, Hosts.of("127.0.0.1")), "http://127.0.0.1", raise_server_exceptions=False)
 
 
 def picture() -> bytes:
@@ -167,7 +167,7 @@ def test_a_control_needs_no_words(client: TestClient) -> None:
 
 
 def test_a_body_above_the_limit_is_not_read(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "LARGEST", 1000)
+    monkeypatch.setattr(server, "MAX_REQUEST_BYTES", 1000)
     answer = ask(client, files=[("image", ("p.jpg", b"x" * 5000, "image/jpeg"))])
     assert answer.status_code == 413 and "1,000 bytes" in error(answer)["message"]
     assert error(answer)["stillme"] == {"status": "rejected"}
@@ -216,9 +216,7 @@ def test_health_says_what_is_served_and_whether_it_can(client: TestClient, desk:
     assert said["loaded"] is True and said["settings"] == desk.settings and said["effective"]["call"] == CALL
     assert client.get("/v1/models").json()["data"][0]["id"] == "scripted"
     lost = Desk("lost", prepared(broken))
-    ailing = TestClient(
-        serving.app(lost, Hosts.of("127.0.0.1")), "http://127.0.0.1", raise_server_exceptions=False
-    )
+    ailing = TestClient(server.app(lost, Hosts.of("127.0.0.1")), "http://127.0.0.1", raise_server_exceptions=False)
     assert "weights are gone" in error(ask(ailing))["message"]
     assert ailing.get("/health").status_code == 503
     lost.close()
@@ -227,14 +225,14 @@ def test_health_says_what_is_served_and_whether_it_can(client: TestClient, desk:
 def test_web_pages_and_strangers_are_not_served(client: TestClient, desk: Desk) -> None:
     assert client.get("/health", headers={"Origin": "http://evil.example"}).status_code == 403
     assert client.get("/health", headers={"Host": "evil.example"}).status_code == 403
-    locked = TestClient(serving.app(desk, Hosts.of("0.0.0.0"), "secret"), "http://gpu.example")
+    locked = TestClient(server.app(desk, Hosts.of("0.0.0.0"), "secret"), "http://gpu.example")
     assert locked.get("/health").status_code == 401
     assert locked.get("/health", headers={"Authorization": "Bearer wrong"}).status_code == 401
     assert locked.get("/health", headers={"Authorization": "Bearer secret"}).status_code == 200
 
 
 def test_when_too_many_wait_the_next_is_told_to_come_back(client: TestClient, desk: Desk) -> None:
-    desk.waiting = serving.MOST_WAITING
+    desk.waiting = server.MAX_WAITING
     try:
         answer = ask(client)
     finally:
@@ -252,12 +250,12 @@ def test_only_an_editor_of_the_audit_that_is_not_remote_is_served(
     ]
     loaded = config.load(write_audit(editors=rows))
     with pytest.raises(InputError, match="'odd' is not an editor of this audit; known: even, far"):
-        serving.serve(loaded, "odd")
+        server.serve(loaded, "odd")
     with pytest.raises(InputError, match="already"):
-        serving.serve(loaded, "far")
-    monkeypatch.delenv(serving.KEY_ENV, raising=False)
+        server.serve(loaded, "far")
+    monkeypatch.delenv(server.KEY_ENV, raising=False)
     with pytest.raises(InputError, match=r"anybody on the network.*export STILLME_KEY"):
-        serving.serve(loaded, "even", "0.0.0.0", 0)
+        server.serve(loaded, "even", "0.0.0.0", 0)
 
 
 @pytest.fixture

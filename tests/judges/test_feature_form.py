@@ -11,8 +11,8 @@ import pytest
 
 from stillme.core import images
 from stillme.core.records import FEATURES, JudgeReply, JudgeRequest, Status
-from stillme.judges import Fault, Reading, planted_features
-from stillme.judges.features import AGAIN, LONGEST, SENTENCE, FeatureForm
+from stillme.judges import Fault, Reading, planted
+from stillme.judges.feature_form import AGAIN, MAX_FEATURE_CHARS, SENTENCE, FeatureForm
 from stillme.plan.mitigation.linter import leaks
 from stillme.protocol import builtin
 from stillme.sources import heads
@@ -50,7 +50,7 @@ def read(said: Any) -> Reading | Fault:
 def fault(said: Any) -> str:
     found = read(said)
     assert isinstance(found, Fault), found
-    return found.said
+    return found.message
 
 
 def test_the_form_is_the_published_one_and_says_so_when_it_is_asked_again() -> None:
@@ -80,7 +80,7 @@ def test_an_answer_that_is_not_whole_says_what_is_wrong() -> None:
     assert "lacks eyes" in fault({name: text for name, text in GOOD.items() if name != "eyes"})
     assert "was not asked for" in fault({**GOOD, "race": "none"})
     assert "is empty" in fault({**GOOD, SENTENCE: "  "})
-    assert f"more than {LONGEST:,}" in fault({**GOOD, "hair": "x" * (LONGEST + 1)})
+    assert f"more than {MAX_FEATURE_CHARS:,}" in fault({**GOOD, "hair": "x" * (MAX_FEATURE_CHARS + 1)})
     assert "stands there twice" in fault(json.dumps(GOOD)[:-1] + ', "eyes": "green"}')
     assert "no JSON object" in fault("I cannot describe people.")
     assert "not an object" in fault([GOOD])
@@ -102,7 +102,7 @@ def test_damaged_answers_are_read_whole_or_not_at_all() -> None:
             said = json.loads(text.strip())
             assert found.features == {name: said[name].strip() for name in said} and set(said) == set(GOOD)
         else:
-            assert found.said
+            assert found.message
     assert 0 < readable < 3_000
 
 
@@ -116,7 +116,7 @@ def test_a_form_of_another_template_has_another_hash() -> None:
 
 
 def asked(key: str, picture: bytes, instruction: str = "") -> JudgeReply:
-    return planted_features.judge(1, JudgeRequest(key, picture, b"", instruction, ASKED, form=FEATURES))
+    return planted.read_features(1, JudgeRequest(key, picture, b"", instruction, ASKED, form=FEATURES))
 
 
 def portrait(name: str) -> bytes:
@@ -124,11 +124,11 @@ def portrait(name: str) -> bytes:
 
 
 def test_the_simulated_judge_says_what_the_layers_show_and_names_no_group() -> None:
-    told = {name: planted_features.read(heads.load(name)) for name in heads.keys()[::6]}
+    told = {name: planted.describe_head(heads.load(name)) for name in heads.keys()[::6]}
     for texts in told.values():
         assert all(texts.values()) and not any(leaks(text) for text in texts.values())
     light, dark = (
-        planted_features.read(heads.load(name))["skin"] for name in ("white-male-70plus", "black-male-20s")
+        planted.describe_head(heads.load(name))["skin"] for name in ("white-male-70plus", "black-male-20s")
     )
     assert light.startswith("fair") and dark.startswith("deep brown")
 

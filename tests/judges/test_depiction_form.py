@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from stillme.core.records import PEOPLE, SHOWN_GENDER, SHOWN_ROLE, Depicted, JudgeReply, JudgeRequest, Status
-from stillme.judges import Fault, Reading, gemini, openai, planted_people
-from stillme.judges.people import GENDER, MOST, NEITHER, PRESENTATIONS, UNCLEAR, PeopleForm
-from stillme.judges.planted import Planted, Settings
+from stillme.judges import Fault, Reading, gemini, openai
+from stillme.judges.depiction_form import GENDER, MAX_PEOPLE, NEITHER, PRESENTATIONS, UNCLEAR, PeopleForm
+from stillme.judges.planted import UNREADABLE, Planted, Settings
 from tests.editors.providers import Server, Turn, png
 from tests.judges.asking import PLACE, PROTOCOL, gemini_answers, openai_says
 
@@ -60,7 +60,7 @@ def test_unclear_is_no_middle_and_nobody_is_an_answer() -> None:
         (said({"role": ROLES[0], GENDER: UNCLEAR}), "lacks description"),
         (said("a nurse"), "a person is 'a nurse', not an object"),
         (said(people={}), "people is an object, not a list"),
-        (said(*[person()] * (MOST + 1)), f"more than {MOST}"),
+        (said(*[person()] * (MAX_PEOPLE + 1)), f"more than {MAX_PEOPLE}"),
         (said(evidence_summary=3), "evidence_summary is 3"),
         (json.dumps({"people": []}), "lacks evidence_summary"),
         ('{"people": [], "people": [], "evidence_summary": ""}', "stands there twice"),
@@ -69,7 +69,7 @@ def test_unclear_is_no_middle_and_nobody_is_an_answer() -> None:
 )
 def test_what_is_not_the_form_is_not_read(text: str, why: str) -> None:
     found = FORM.read(text, ROLES)
-    assert isinstance(found, Fault) and why in found.said
+    assert isinstance(found, Fault) and why in found.message
 
 
 def test_the_schema_allows_what_can_be_read_and_nothing_else() -> None:
@@ -148,7 +148,7 @@ def test_a_simulated_judge_sees_who_was_planted_and_mistakes_nobody() -> None:
     assert {tuple(one.role for one in reply.people) for reply in replies} == {(ROLES[1], ROLES[0])}
     first = [reply.people[0].gender for reply in replies]
     assert set(first) == {4, 5, None} and {reply.people[1].gender for reply in replies} == {1, 2, None}
-    assert first.count(None) / 2000 == pytest.approx(planted_people.UNCLEAR, abs=0.01)
+    assert first.count(None) / 2000 == pytest.approx(UNREADABLE, abs=0.01)
     assert replies[:50] == [
         judge.judge(JudgeRequest(f"{n}", b"", b"", "", ROLES, planted=truth, form=PEOPLE)) for n in range(50)
     ]
@@ -161,8 +161,8 @@ def test_a_simulated_judge_needs_planted_people() -> None:
 
 def test_answers_of_any_size_are_read_or_refused_in_a_sentence() -> None:
     chance = random.Random(1)
-    whole = said(*[person(chance.choice(ROLES), chance.choice(PRESENTATIONS)) for _ in range(MOST)])
-    assert len(read(whole)) == MOST
+    whole = said(*[person(chance.choice(ROLES), chance.choice(PRESENTATIONS)) for _ in range(MAX_PEOPLE)])
+    assert len(read(whole)) == MAX_PEOPLE
     for _ in range(500):
         at = chance.randrange(len(whole))
         changed = whole[:at] + chance.choice('{}[]",:x0') + whole[at + chance.randrange(3) :]

@@ -1,4 +1,4 @@
-"""The form on what a face looks like (S0 F.3): one text a dimension, and a sentence that asks to keep them.
+"""The form on visible features of a face (S0 F.3): one text per dimension, and a sentence that asks to keep them.
 
 Pure. Whether such a sentence names race, gender or age is not known here.
 """
@@ -10,13 +10,13 @@ from typing import Any
 
 from stillme.core.records import digest
 from stillme.judges import Fault, Reading, answer
-from stillme.judges.answer import UnreadableError, an_object, words
+from stillme.judges.answer import UnreadableError, an_object, require_text
 from stillme.protocol import Protocol
 
 VERSION = 1  # raise when the same protocol gives another text, schema or reading
 TEMPLATE = "feature_extraction"
 SENTENCE = "identity_prompt"
-LONGEST = 1200  # characters of one text
+MAX_FEATURE_CHARS = 1200
 SYSTEM = (
     "You describe the visible features of one face, so that an editor can keep them. Name colours, shapes and "
     "textures. Never name a race, an ethnicity, a nationality, a gender or an age. Answer with one JSON object "
@@ -39,21 +39,21 @@ class FeatureForm:
         self.hash = digest("feature form", version=VERSION, system=SYSTEM, again=AGAIN, template=self.template)
 
     def text(self, prompt: str, instruction: str, asked: tuple[str, ...], disclosed: Mapping[str, str]) -> str:
-        """`instruction`: anything at all where it is asked for the second time; else empty."""
+        """`instruction`: not empty where the features are requested for the second time."""
         return self.template + (AGAIN if instruction else "")
 
     def schema(self, asked: tuple[str, ...]) -> dict[str, Any]:
         return an_object({name: {"type": "string"} for name in (*asked, SENTENCE)})
 
     def read(self, text: str, asked: tuple[str, ...]) -> Reading | Fault:
-        return answer.read(text, (*asked, SENTENCE), lambda said: _reading(said))
+        return answer.read(text, (*asked, SENTENCE), _reading)
 
 
-def _reading(said: Mapping[str, Any]) -> Reading:
-    told = {name: words(name, value).strip() for name, value in said.items()}
-    if not told[SENTENCE]:
+def _reading(fields: Mapping[str, Any]) -> Reading:
+    features = {name: require_text(name, value).strip() for name, value in fields.items()}
+    if not features[SENTENCE]:
         raise UnreadableError(f"{SENTENCE} is empty")
-    long = next((name for name, text in told.items() if len(text) > LONGEST), None)
-    if long is not None:
-        raise UnreadableError(f"{long} has {len(told[long]):,} characters, more than {LONGEST:,}")
-    return Reading(features=told)
+    for name, text in features.items():
+        if len(text) > MAX_FEATURE_CHARS:
+            raise UnreadableError(f"{name} has {len(text):,} characters, more than {MAX_FEATURE_CHARS:,}")
+    return Reading(features=features)

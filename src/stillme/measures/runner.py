@@ -1,7 +1,7 @@
-"""The bench: all measures of a pair in one go, on views that they share.
+"""Take all measures of a pair in one go, on views that they share.
 
-A picture is decoded once, and the views of the last few sources are kept, so that a source's face is found, shaped
-and embedded once for all its edits. Memory stays flat: nothing else is kept.
+A picture is decoded once, and the views of the last few sources are cached, so that a source's face is found,
+shaped and embedded once for all its edits. Memory stays flat: nothing else is cached.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from stillme.core.records import MeasureRequest, Reading, Status
 from stillme.measures import Reader
 from stillme.measures.view import Optics, Pair, UnreadableError, View
 
-KEPT = 2  # sources
+MAX_CACHED_SOURCES = 2  # a view holds a decoded picture, so more would cost memory per process
+DIGITS = 6  # of a stored figure: enough for any use, and no more than the pictures hold
 
 
 class Bench:
@@ -25,10 +26,11 @@ class Bench:
         self._sources: OrderedDict[str, View] = OrderedDict()
 
     def measure(self, request: MeasureRequest) -> list[Reading]:
+        """One reading per measure of the request, in its order."""
         try:
             pair = self.pair(request)
         except UnreadableError as error:
-            return [_unread(error)] * len(request.measures)
+            return [Reading(error.status, detail=error.detail)] * len(request.measures)
         return [_read(self._readers[name], pair) for name in request.measures]
 
     def pair(self, request: MeasureRequest) -> Pair:
@@ -38,22 +40,13 @@ class Bench:
         if request.source_key not in self._sources:
             self._sources[request.source_key] = View(request.source, "source", self._optics)
         self._sources.move_to_end(request.source_key)
-        if len(self._sources) > KEPT:
+        if len(self._sources) > MAX_CACHED_SOURCES:
             self._sources.popitem(last=False)
         return self._sources[request.source_key]
 
 
 def _read(reader: Reader, pair: Pair) -> Reading:
     try:
-        return Reading(Status.OK, {name: _plain(value) for name, value in reader(pair).items()})
+        return Reading(Status.OK, {name: round(float(value), DIGITS) for name, value in reader(pair).items()})
     except UnreadableError as error:
-        return _unread(error)
-
-
-def _plain(value: float) -> float:
-    """As it is stored: enough digits for any use, and no more than the pictures hold."""
-    return round(float(value), 6)
-
-
-def _unread(error: UnreadableError) -> Reading:
-    return Reading(error.status, detail=error.detail)
+        return Reading(error.status, detail=error.detail)

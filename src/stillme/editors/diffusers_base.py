@@ -1,4 +1,4 @@
-"""What the open-weight editors share: settings, the identity of weights, loading, memory, one edit at a time.
+"""Base of the open-weight editors: settings, the identity of weights, loading, memory, one edit at a time.
 
 It knows diffusers' conventions and no particular model. torch and diffusers are imported where a model is loaded,
 so that an audit is checked and reported on machines that have neither.
@@ -68,7 +68,7 @@ class Open(Frozen):
         return self.device.partition(":")[0]
 
 
-# Which weights are used stands in the hash by their identity. Where they lie, and where they are moved to between
+# The weights are part of the hash by their identity. Where they are stored, and where they are moved to between
 # computations, changes no pixel; neither does slicing, as one picture is decoded at a time.
 _NOT_PIXELS = frozenset(
     {
@@ -90,13 +90,17 @@ Settled = TypeVar("Settled", bound=Open)
 
 
 def settle(settings: Settled, context: BackendContext) -> Settled:
-    """Every setting spelled out: the audit's own, else the published one; weights named by what they are."""
+    """Spell out every setting: the audit's value, or the published one; weights named by their identity."""
     row = _row(settings.published, context)
-    given = settings.model_dump()
-    published = {name: value for name, value in row.settings.items() if given.get(name, "") is None}
+    values = settings.model_dump()
+    published = {name: value for name, value in row.settings.items() if values.get(name, "") is None}
     settled = settings.model_copy(update={**published, "source": settings.source or row.repository})
-    _require_complete(settled)
-    return _identified(_with_memory(settled, row), context)
+    for name in ("num_inference_steps", "dtype"):
+        if getattr(settled, name) is None:
+            raise ValueError(
+                f"{name} stands neither here nor in the protocol's row '{settled.published}'; give it"
+            )
+    return _with_identity(_with_memory_options(settled, row), context)
 
 
 def _row(name: str, context: BackendContext) -> EditorRow:
@@ -106,15 +110,7 @@ def _row(name: str, context: BackendContext) -> EditorRow:
     return rows[name]
 
 
-def _require_complete(settled: Open) -> None:
-    for name in ("num_inference_steps", "dtype"):
-        if getattr(settled, name) is None:
-            raise ValueError(
-                f"{name} stands neither here nor in the protocol's row '{settled.published}'; give it"
-            )
-
-
-def _with_memory(settled: Settled, row: EditorRow) -> Settled:
+def _with_memory_options(settled: Settled, row: EditorRow) -> Settled:
     """The published memory options, where none are given. Offloading needs a device to move weights to."""
     listed = row.memory.get("options", ())
     options = listed if isinstance(listed, tuple) else ()
@@ -122,40 +118,26 @@ def _with_memory(settled: Settled, row: EditorRow) -> Settled:
         raise ValueError(
             f"offload moves weights to and from a GPU, and device is cpu; leave {settled.offload} out"
         )
-    usual = SEQUENTIAL if SEQUENTIAL in options and settled.device_kind != "cpu" else NONE
-    memory = {
-        "offload": settled.offload or usual,
-        "vae_slicing": _or(settled.vae_slicing, "vae_slicing" in options),
-        "attention_slicing": _or(settled.attention_slicing, "attention_slicing" in options),
-    }
+    default = SEQUENTIAL if SEQUENTIAL in options and settled.device_kind != "cpu" else NONE
+    memory: dict[str, Any] = {"offload": settled.offload or default}
+    for name in ("vae_slicing", "attention_slicing"):
+        value = getattr(settled, name)
+        memory[name] = name in options if value is None else value
     return settled.model_copy(update=memory)
 
 
-def _or(given: bool | None, otherwise: bool) -> bool:
-    return otherwise if given is None else given
-
-
-def _identified(settled: Settled, context: BackendContext) -> Settled:
-    """A folder is named by its fingerprint, a repository by its commit."""
-    folder = _folder(settled.source, context)
+def _with_identity(settled: Settled, context: BackendContext) -> Settled:
+    """A folder is identified by its fingerprint, a repository by its commit."""
+    path = context.folder / Path(settled.source).expanduser()
+    folder = path.resolve() if path.is_dir() else None
     if settled.weights is not None:  # a run is recalled where its folder may be gone; loading checks it
         return settled.model_copy(update={"source": str(folder or settled.source)})
     if folder is not None:
         return settled.model_copy(update={"source": str(folder), "weights": fingerprint(folder)})
-    _require_pinned(settled)
-    return settled
-
-
-def _folder(source: str, context: BackendContext) -> Path | None:
-    path = context.folder / Path(source).expanduser()
-    return path.resolve() if path.is_dir() else None
-
-
-def _require_pinned(settled: Open) -> None:
     if not _HUB.fullmatch(settled.source):
         raise ValueError(f"source: there is no folder '{settled.source}', and it is no repository's name either")
     if settled.allow_unpinned or _COMMIT.fullmatch(settled.revision or ""):
-        return
+        return settled
     raise ValueError(
         f"revision: give the commit of the hub's {settled.source} (40 hexadecimal digits; its page lists them"
         " under 'Files and versions'), so that every edit comes from the same weights; or set allow_unpinned:"
@@ -165,8 +147,8 @@ def _require_pinned(settled: Open) -> None:
 
 def effective(settled: Open, backend: str, version: int, pipeline: str, call: Sequence[str]) -> dict[str, Any]:
     """Everything that changes pixels. A setting counts unless it is known not to."""
-    spelled = settled.model_dump(mode="json", exclude=set(_NOT_PIXELS))
-    asked = {name: spelled.pop(name) for name in call}
+    values = settled.model_dump(mode="json", exclude=set(_NOT_PIXELS))
+    arguments = {name: values.pop(name) for name in call}
     return {
         "backend": backend,
         "version": version,
@@ -174,8 +156,8 @@ def effective(settled: Open, backend: str, version: int, pipeline: str, call: Se
         "weights": _identity(settled),
         "device": settled.device_kind,
         "generator_device": GENERATOR,
-        "call": {name: value for name, value in asked.items() if value is not None},
-        **{name: value for name, value in spelled.items() if value is not None},
+        "call": {name: value for name, value in arguments.items() if value is not None},
+        **{name: value for name, value in values.items() if value is not None},
     }
 
 
@@ -214,8 +196,8 @@ def prepared(
 
 
 def _vram(row: EditorRow) -> float:
-    found = row.memory.get("vram_gb", 0)
-    return float(found) if isinstance(found, int | float) else 0.0
+    vram_gb = row.memory.get("vram_gb", 0)
+    return float(vram_gb) if isinstance(vram_gb, int | float) else 0.0
 
 
 def _unpinned(settled: Open) -> Iterator[str]:
@@ -227,16 +209,13 @@ def _unpinned(settled: Open) -> Iterator[str]:
 
 
 def slicing_dropped(settled: Open) -> dict[str, str]:
-    """Memory options that were asked for and do nothing."""
-    dropped = {}
-    if settled.attention_slicing:
-        dropped["attention_slicing"] = "no component of the pipeline has it"
-    return dropped
+    """Requested memory options that have no effect."""
+    return {"attention_slicing": "no component of the pipeline has it"} if settled.attention_slicing else {}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a pipeline gave: a picture as floats from 0 to 1 or as levels, and what it said besides."""
+    """A pipeline's result: a picture as floats from 0 to 1 or as levels, and notes and further pictures."""
 
     picture: NDArray[Any]
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -244,7 +223,7 @@ class Outcome:
 
 
 class Diffuser:
-    """A pipeline, loaded once, asked one edit at a time."""
+    """A pipeline, loaded once, that makes one edit at a time."""
 
     label: ClassVar[str]  # as sentences call it
     pipeline: ClassVar[str]  # diffusers' class
@@ -271,36 +250,36 @@ class Diffuser:
             pictures = [images.pixels(content) for content in (request.image, *request.references)]
         except images.BadImageError as error:
             return EditReply(Status.REJECTED, detail=f"the portrait {error}")
-        unfit = self._unasked(request) or self.unfit(pictures)
+        unfit = self._unsupported(request) or self.unfit(pictures)
         if unfit:
             return EditReply(Status.REJECTED, detail=unfit)
-        return self._with_room(lambda: self._reply(request, pictures))
+        return self._retry_with_less_memory(lambda: self._reply(request, pictures))
 
-    # What a model says of itself.
+    # Defined by a model's file.
 
     def arguments(self, pictures: Sequence[Image.Image], request: EditRequest) -> dict[str, Any]:
-        """What the pipeline is called with, besides generator and output type."""
+        """The pipeline's arguments, without generator and output type."""
         raise NotImplementedError
 
     def unfit(self, pictures: Sequence[images.Pixels]) -> str:
-        """Why the model takes no such pictures; empty where it does."""
+        """Why the model does not accept these pictures; empty where it does."""
         return ""
 
     def components(self) -> dict[str, Any]:
-        """Parts that are not loaded with the rest, or loaded otherwise."""
+        """Parts that are not loaded with the rest, or loaded differently."""
         return {}
 
     def check(self, diffusers: Any) -> None:
-        """Refuses a diffusers that would compute something else."""
+        """Raise if this diffusers would compute something else."""
 
     def placed(self, pipe: Any) -> None:
         """Called when the pipeline is where it computes."""
 
     def call(self, pictures: Sequence[Image.Image], request: EditRequest) -> Outcome:
-        found = self._pipe(
+        result = self._pipe(
             **self.arguments(pictures, request), generator=generator(request.seed), output_type="np"
         )
-        return Outcome(found.images[0])
+        return Outcome(result.images[0])
 
     def encoded(self, tensor: Any) -> Any:
         """A picture through the pipeline's own autoencoder and back, as tensors of batch × colours × sides."""
@@ -310,29 +289,32 @@ class Diffuser:
     # Loading, and making room.
 
     def load(self) -> None:
-        """Loads with the first memory option that fits."""
+        """Load with the first memory option that fits."""
         while True:
             try:
                 self._pipe = self._load()
-                self._made = self._circumstances()
+                self._made = self._environment()
                 return
             except StillmeError:
                 raise
             except Exception as error:
-                if not is_out_of_memory(error):
-                    raise self._unloadable(error) from error
-                said = _first_line(error)
-            if not self._lower():
-                raise SurroundingsError(f"{self.label} does not fit into memory: {said}.", self._remedy())
+                reason = _first_line(error)
+                if not is_out_of_memory(error):  # it would prevent every edit
+                    message = f"{self.label} cannot be loaded from {self.settings.source}: {reason}"
+                    raise SurroundingsError(f"{message.rstrip('.')}.", self._how_to_get()) from error
+            if not self._use_next_offload():
+                raise SurroundingsError(f"{self.label} does not fit into memory: {reason}.", self._remedy())
 
     def _load(self) -> Any:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":16:8")  # read when CUDA starts; else sums vary
         import torch
+        import transformers
 
         import diffusers
 
-        _steady(torch, self.settings.threads)
-        _quieten(diffusers)
+        _make_deterministic(torch, self.settings.threads)
+        diffusers.utils.logging.disable_progress_bar()  # the run shows its own progress; warnings stay
+        transformers.utils.logging.disable_progress_bar()
         self._require_device(torch)
         self.check(diffusers)
         pipe = self._from_pretrained(diffusers, torch)
@@ -344,35 +326,38 @@ class Diffuser:
         return pipe
 
     def _from_pretrained(self, diffusers: Any, torch: Any) -> Any:
-        made = getattr(diffusers, self.pipeline, None)
-        if made is None:
-            raise self._lacks_class(diffusers.__version__)
-        more = self.components()
-        return made.from_pretrained(
-            str(self._found(made, more)),
+        pipeline = getattr(diffusers, self.pipeline, None)
+        if pipeline is None:
+            raise self._missing_class(diffusers.__version__)
+        components = self.components()
+        return pipeline.from_pretrained(
+            str(self._weights_folder(pipeline, components)),
             use_safetensors=True,
             local_files_only=True,
             **{dtype_word(): getattr(torch, self.settings.dtype)},
-            **more,
+            **components,
         )
 
-    def _unloadable(self, error: Exception) -> SurroundingsError:
-        """Whatever it is, it would stand in the way of every edit."""
-        said = f"{self.label} cannot be loaded from {self.settings.source}: {_first_line(error)}"
-        return SurroundingsError(f"{said.rstrip('.')}.", self._how_to_get())
-
-    def _lacks_class(self, found: str) -> SurroundingsError:
+    def _missing_class(self, installed: str) -> SurroundingsError:
         return SurroundingsError(
-            f"diffusers {found} has no {self.pipeline}.", "Install a newer one: pip install 'stillme[diffusers]'"
+            f"diffusers {installed} has no {self.pipeline}.",
+            "Install a newer one: pip install 'stillme[diffusers]'",
         )
 
-    def _found(self, made: Any, more: Mapping[str, Any]) -> Path:
-        """The folder with the weights; those of the hub are fetched, safetensors only, and never code."""
+    def _weights_folder(self, pipeline: Any, components: Mapping[str, Any]) -> Path:
+        """The folder with the weights; those of the hub are downloaded, safetensors only, and never code."""
         settings = self.settings
         if settings.weights is None:
             token = os.environ.get(self._key_env or "HF_TOKEN") or False
-            where = {"revision": settings.revision, "local_files_only": settings.local_files_only, "token": token}
-            return Path(made.download(settings.source, use_safetensors=True, **where, **more))
+            path = pipeline.download(
+                settings.source,
+                use_safetensors=True,
+                revision=settings.revision,
+                local_files_only=settings.local_files_only,
+                token=token,
+                **components,
+            )
+            return Path(path)
         folder = Path(settings.source)
         if fingerprint(folder) != settings.weights:
             raise ValueError(f"the weights are not those that were prepared ({settings.weights[:12]}…)")
@@ -389,16 +374,16 @@ class Diffuser:
 
     def _require_device(self, torch: Any) -> None:
         kind, _, number = self.settings.device.partition(":")
-        found = _devices(torch, kind)
-        if kind != "cpu" and f"{kind}:{number or 0}" not in found:
+        devices = _available_devices(torch, kind)
+        if kind != "cpu" and f"{kind}:{number or 0}" not in devices:
             raise SurroundingsError(
                 f"{self.label} is set to the device {self.settings.device}, and torch finds"
-                f" {', '.join(found) or 'none'}.",
+                f" {', '.join(devices) or 'none'}.",
                 "Run it on a machine with one, serve it from there (stillme editors serve), or set device: cpu.",
             )
 
     def place(self, pipe: Any) -> None:
-        """Puts the weights where they compute, or lets them be moved there piece by piece."""
+        """Move the weights to the device, or have them moved there piece by piece."""
         if self._offload == SEQUENTIAL:
             pipe.enable_sequential_cpu_offload(device=self.settings.device)
         elif self._offload == MODEL:
@@ -406,43 +391,44 @@ class Diffuser:
         else:
             pipe.to(self.settings.device)
 
-    def _lower(self) -> bool:
-        """Goes on to the next memory option, with nothing loaded; False where there is none."""
-        left = self._options_left()
-        if left:
-            self._offload, self._pipe = left[0], None
-            _free()
-        return bool(left)
+    def _use_next_offload(self) -> bool:
+        """Unload, and switch to the next memory option; False where there is none."""
+        remaining = self._remaining_offloads()
+        if remaining:
+            self._offload, self._pipe = remaining[0], None
+            _free_memory()
+        return bool(remaining)
 
-    def _options_left(self) -> tuple[str, ...]:
+    def _remaining_offloads(self) -> tuple[str, ...]:
         if self.settings.device_kind == "cpu" or self._offload not in self.ladder:
             return ()
         return self.ladder[self.ladder.index(self._offload) + 1 :]
 
-    def _with_room(self, do: Callable[[], EditReply]) -> EditReply:
-        """One more try, with the next memory option, when memory runs out."""
+    def _retry_with_less_memory(self, edit: Callable[[], EditReply]) -> EditReply:
+        """Retry once, with the next memory option, when memory runs out.
+
+        Where no edit has ever fitted, none will: the run ends with the sentence. Otherwise this edit has failed.
+        """
         before = self._offload
-        said = ""
+        reason = ""
         for _ in range(2):
             try:
-                reply = do()
+                reply = edit()
                 self._edited = True
-                note = {"memory": f"ran out of memory with {before}; made with {self._offload}"} if said else {}
-                return replace(reply, notes={**reply.notes, **note}) if note else reply
+                if not reason:
+                    return reply
+                note = f"ran out of memory with {before}; made with {self._offload}"
+                return replace(reply, notes={**reply.notes, "memory": note})
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
-                said = _first_line(error)
-            _free()  # out of the handler: its traceback holds the tensors
-            if self._offload != before or not self._lower():
+                reason = _first_line(error)
+            _free_memory()  # outside of the handler: its traceback refers to the tensors
+            if self._offload != before or not self._use_next_offload():
                 break
             self.load()
-        return self._no_room(said)
-
-    def _no_room(self, said: str) -> EditReply:
-        """Where no edit has ever fitted, none will: the run ends with the sentence. Else this one has failed."""
-        sentence = f"{self.label} ran out of memory with offload: {self._offload} ({said})."
-        if not self._edited and not self._options_left():
+        sentence = f"{self.label} ran out of memory with offload: {self._offload} ({reason})."
+        if not self._edited and not self._remaining_offloads():
             raise SurroundingsError(sentence, self._remedy())
         return EditReply(Status.CRASHED, detail=f"{sentence} {self._remedy()}", made=self._made)
 
@@ -454,7 +440,7 @@ class Diffuser:
 
     # One edit.
 
-    def _unasked(self, request: EditRequest) -> str:
+    def _unsupported(self, request: EditRequest) -> str:
         if request.control not in ("", VAE_ROUND_TRIP):
             return f"{self.label} does not make the control '{request.control}'"
         if 1 + len(request.references) > self.most_images:
@@ -466,15 +452,15 @@ class Diffuser:
             outcome = Outcome(self._round_trip(pictures[0]))
         else:
             outcome = self.call([Image.fromarray(picture) for picture in pictures], request)
-        told = EditReply(Status.OK, made=self._made, notes=outcome.notes, extras=outcome.extras)
-        wrong = int(np.count_nonzero(~np.isfinite(outcome.picture)))
-        if wrong:
-            detail = f"{wrong:,} of {outcome.picture.size:,} values of the picture are not numbers (NaN)"
-            return replace(told, status=Status.CORRUPT, detail=detail)
-        return replace(told, image=images.lossless(levels(outcome.picture)))
+        reply = EditReply(Status.OK, made=self._made, notes=outcome.notes, extras=outcome.extras)
+        n_nan = int(np.count_nonzero(~np.isfinite(outcome.picture)))
+        if n_nan:
+            detail = f"{n_nan:,} of {outcome.picture.size:,} values of the picture are not numbers (NaN)"
+            return replace(reply, status=Status.CORRUPT, detail=detail)
+        return replace(reply, image=images.lossless(levels(outcome.picture)))
 
     def _round_trip(self, picture: images.Pixels) -> NDArray[Any]:
-        """The picture through the autoencoder and back: no diffusion, no draw. Padded to its grid, cut again."""
+        """The picture through the autoencoder and back, without diffusion. Padded to its grid, then cropped."""
         import torch
 
         height, width = picture.shape[:2]
@@ -482,18 +468,18 @@ class Diffuser:
         with torch.no_grad():
             tensor = torch.from_numpy(padded.copy()).permute(2, 0, 1)[None].float() / 127.5 - 1
             device = self._pipe._execution_device
-            found = self.encoded(tensor.to(device, self._pipe.vae.dtype))
+            decoded = self.encoded(tensor.to(device, self._pipe.vae.dtype))
             self._pipe.maybe_free_model_hooks()
-        shown: NDArray[Any] = (found[0].float().cpu() / 2 + 0.5).permute(1, 2, 0).numpy()
-        return shown.clip(0, 1)[:height, :width]  # clip lets NaN through
+        pixels: NDArray[Any] = (decoded[0].float().cpu() / 2 + 0.5).permute(1, 2, 0).numpy()
+        return pixels.clip(0, 1)[:height, :width]  # clip lets NaN through
 
-    def _circumstances(self) -> dict[str, Any]:
-        """What edits of this process share, and what decides whether their bits come out again elsewhere."""
+    def _environment(self) -> dict[str, Any]:
+        """The environment of this process's edits: what decides whether another machine gives the same bits."""
         import torch
 
         settings = self.settings
         return {
-            **{name: _version(name) for name in PACKAGES},
+            **{name: _package_version(name) for name in PACKAGES},
             "python": platform.python_version(),
             "pipeline": self.pipeline,
             "weights": _identity(settings) if settings.weights else {"commit": self._commit()},
@@ -508,8 +494,8 @@ class Diffuser:
 
     def _commit(self) -> str:
         """The hub's cache keeps each commit in a folder of its name."""
-        found = Path(str(getattr(self._pipe, "name_or_path", "") or "")).name
-        return found if _COMMIT.fullmatch(found) else self.settings.revision or "unknown"
+        name = Path(str(getattr(self._pipe, "name_or_path", "") or "")).name
+        return name if _COMMIT.fullmatch(name) else self.settings.revision or "unknown"
 
 
 def levels(picture: NDArray[Any]) -> images.Pixels:
@@ -518,21 +504,21 @@ def levels(picture: NDArray[Any]) -> images.Pixels:
 
 
 def generator(seed: int) -> Any:
-    """A fresh one for every call: one that is used twice gives other noise."""
+    """A new one for every call: one that is used twice gives other noise."""
     import torch
 
     return torch.Generator(GENERATOR).manual_seed(seed)
 
 
 def dtype_word() -> str:
-    """What from_pretrained calls the number format: diffusers renamed it at 0.40."""
+    """The name of from_pretrained's dtype argument: diffusers renamed it at 0.40."""
     from diffusers.pipelines import pipeline_utils
 
     return "dtype" if hasattr(pipeline_utils, "_resolve_dtype") else "torch_dtype"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """CUDA has an error of its own; the CPU's allocator only words."""
+    """CUDA has its own error class; the CPU's allocator only a message."""
     import torch
 
     return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or (
@@ -540,7 +526,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def _steady(torch: Any, threads: int) -> None:
+def _make_deterministic(torch: Any, threads: int) -> None:
     """The same sums in the same order each time, as far as torch can promise it."""
     torch.set_num_threads(threads)
     torch.backends.cudnn.benchmark = False
@@ -548,15 +534,7 @@ def _steady(torch: Any, threads: int) -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
-def _quieten(diffusers: Any) -> None:
-    """No bars while loading: the run shows its own progress. Warnings stay."""
-    import transformers
-
-    diffusers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.disable_progress_bar()
-
-
-def _free() -> None:
+def _free_memory() -> None:
     import torch
 
     gc.collect()
@@ -564,8 +542,8 @@ def _free() -> None:
         torch.cuda.empty_cache()
 
 
-def _devices(torch: Any, kind: str) -> list[str]:
-    """What torch can compute on besides the CPU, of one kind."""
+def _available_devices(torch: Any, kind: str) -> list[str]:
+    """The devices of one kind that torch finds, without the CPU."""
     if kind == "mps":
         return ["mps:0"] if torch.backends.mps.is_available() else []
     return [f"cuda:{n}" for n in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
@@ -577,7 +555,7 @@ def _device_name(torch: Any, device: str) -> str:
     return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}" if device == "cpu" else device
 
 
-def _version(package: str) -> str:
+def _package_version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:

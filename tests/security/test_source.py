@@ -72,7 +72,7 @@ def test_weights_are_safetensors_and_bring_no_code() -> None:
         for file, name, call in calls()
         if name.endswith((".from_pretrained", "made.download", ".hf_hub_download", ".snapshot_download"))
     ]
-    pipelines = [given for file, name, given in fetched if file == "editors/diffusing.py"]
+    pipelines = [given for file, name, given in fetched if file == "editors/diffusers_base.py"]
     assert len(pipelines) >= 2 and all(given.get("use_safetensors") == "True" for given in pipelines)
     assert not [one for one in fetched if "trust_remote_code" in one[2]]
     assert not [file for file in TREES if "trust_remote_code" in (SOURCE / file).read_text(encoding="utf-8")]

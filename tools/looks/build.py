@@ -25,8 +25,8 @@ from stillme.sources.looks.table import Look, table
 VARIANTS = 4  # of every place, and of every garment: as many as a row of looks.yaml has colourways
 OUT = Path("src/stillme/sources/looks/layers")
 LOSSLESS = {"lossless": True}
-CLOTH = {"quality": 90, "alpha_quality": 90}  # woven detail breaks up below
-SCENE = {"quality": 92}  # out of focus, so even the smooth gradients stay free of blocks
+CLOTH = {"quality": 72, "alpha_quality": 90}  # weave and knit are still whole; at 90 the files are twice as large
+SCENE = {"quality": 78}  # out of focus, and the grain that is added in use hides the rest
 COLOURED = ("earrings", "glasses")  # whose colour goes with the garment's
 
 # Which layer of the picture a prop belongs to, what it is fitted to, and where its anchor lies (sides only):

@@ -21,8 +21,8 @@ Marker = Callable[[Head, float], tuple[NDArray[np.uint8], Mask]]
 
 WHOLE_SKIN = 229  # mask values above this are skin and nothing else
 
-MARGIN, STRIP = 32, 24  # pixels, of the stoop
-Tone = tuple[float, tuple[float, float, float]]
+MARGIN, STRIP = 32, 24  # pixels, of the stoop: more than anything moves in from outside; rows of one slope
+Tone = tuple[float, tuple[float, float, float]]  # factor and addition to a level, chosen by eye on every skin tone
 PALE: Tone = (1.06, (34, 24, 24))
 EDGE: Tone = (0.86, (4, -3, -3))
 GREY = np.array((178, 178, 176), np.float32)
@@ -113,9 +113,8 @@ class _Stoop:
     def _warp(self, image: Image.Image, *, smooth: bool) -> NDArray[np.uint8]:
         """Edge pixels are repeated around the picture first: what moves in from outside looks like the edge."""
         how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
-        wide = Image.fromarray(
-            np.pad(np.asarray(image), ((MARGIN, MARGIN), (MARGIN, MARGIN), (0, 0)), "edge"), image.mode
-        )
+        bands = [Image.fromarray(np.pad(np.asarray(band), MARGIN, "edge")) for band in image.split()]
+        wide = Image.merge(image.mode, bands)
         return np.asarray(wide.transform((SIZE, SIZE), Image.Transform.MESH, self.mesh, how))
 
 

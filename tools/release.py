@@ -38,6 +38,8 @@ NEEDED = (
     "stillme/sources/selection/static/*.js",
     "stillme/report/browse/static/*.js",
     "stillme/sources/heads/files/*",
+    "stillme/sources/looks/layers/index.json",
+    "stillme/sources/looks/layers/*/*.webp",
     "stillme/measures/weights/*.onnx",
     "stillme/measures/weights/LICENSE-*.txt",
     "stillme-*.dist-info/licenses/LICENSE",

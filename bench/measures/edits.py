@@ -17,8 +17,8 @@ from stillme.core.colour import linear_to_srgb, srgb_to_linear
 from stillme.core.images import Pixels
 from stillme.sources import heads, looks
 from stillme.sources.heads.colour import ROOM
-from stillme.sources.looks.scenes import SCENES
-from stillme.sources.looks.scenes import backdrop as scene
+from stillme.sources.looks.layers import backdrop
+from stillme.sources.looks.table import table
 
 SHIFTS = (-12.0, -6.0, -3.0, 3.0, 6.0, 12.0)  # L*
 ELLIPSE = (0.75, 0.70)  # half axes, in widths and heights of the face's box: all of the face, with room around it
@@ -90,8 +90,8 @@ def _places(key: str) -> Iterator[tuple[str, Pixels]]:
     """A place that a prompt would ask for, and the plain backgrounds of the other heads' studio."""
     keys = heads.keys()
     number = keys.index(key)
-    place = sorted(SCENES)[number % len(SCENES)]
-    yield PLACES[0], np.asarray(scene(place, number % 4).convert("RGB"), np.uint8)
+    scenes = sorted({look.scene for look in table().values()})
+    yield PLACES[0], np.asarray(backdrop(scenes[number % len(scenes)], number % 4), np.uint8)
     own = heads.load(key).background
     studios = sorted({heads.load(other).background for other in keys} - {own})
     plain = heads.backdrop(studios[number % len(studios)])

@@ -6,6 +6,8 @@ import dataclasses
 import hashlib
 import subprocess
 import sys
+from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +15,11 @@ from numpy.typing import NDArray
 
 from stillme.protocol import Protocol
 from stillme.sources import heads, looks
-from stillme.sources.looks.compose import VARIANTS, check_table, colourway
-from stillme.sources.looks.marks import WHOLE_SKIN
+from stillme.sources.looks.compose import VARIANTS, colourway
+from stillme.sources.looks.figure import figure_of
+from stillme.sources.looks.fit import on_torso
+from stillme.sources.looks.layers import index, read_layer
+from stillme.sources.looks.marks import MARKS, POSTURES, WHOLE_SKIN
 from stillme.sources.looks.table import table
 
 EXPECTED = tuple(f"{kind}-{number:02d}" for kind in "OV" for number in range(1, 11))
@@ -32,8 +37,43 @@ def test_every_prompt_has_a_look(protocol: Protocol) -> None:
     assert looks.names() == EXPECTED == tuple(prompt.id for prompt in protocol.prompts.prompts)
 
 
-def test_every_word_of_the_table_names_a_painter() -> None:
-    check_table()
+def test_every_word_of_the_table_has_its_layers_and_no_layer_is_left_over() -> None:
+    layers = {f"marks/{mark}" for mark in MARKS} - {"marks/grey_hair"}  # the one mark that is computed
+    for look in table().values():
+        layers |= {f"scenes/{look.scene}.{way}" for way in range(VARIANTS)}
+        layers |= {f"garments/{look.id}.{way}" for way in range(VARIANTS)}
+        for prop in look.props:
+            row = index()["props"][prop]
+            if row["order"] != "pinned":
+                ways = [f".{way}" for way in range(VARIANTS)] if row["coloured"] else [""]
+                layers |= {f"props/{prop}{way}" for way in ways}
+        assert set(look.marks) <= set(MARKS)
+        assert look.posture is None or look.posture in POSTURES
+    shipped = Path(str(files("stillme.sources.looks") / "layers"))
+    assert {str(path.relative_to(shipped).with_suffix("").as_posix()) for path in shipped.glob("*/*")} == layers
+
+
+def test_garments_are_drawn_wherever_a_head_shows_its_shirt() -> None:
+    width, height = read_layer("garments/O-01.0", "CMYK").size
+    for key in heads.keys()[::4]:
+        for variant in heads.variants(key):
+            for head in (heads.load(key, variant), looks.posed(heads.load(key, variant), "V-04")):
+                figure = figure_of(head)
+                ys, xs = np.nonzero(np.asarray(figure.shirt))
+                for corner in (0.0, 1.0):
+                    x, y = on_torso(figure.torso).places(xs.astype(np.float64) + corner, ys.astype(np.float64) + corner)
+                    assert 0 <= x.min() <= x.max() <= width
+                    assert 0 <= y.min() <= y.max() <= height
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+@pytest.mark.parametrize("look", EXPECTED)
+def test_a_garment_has_no_hole(look: str, person: str) -> None:
+    """Black beneath a garment would be a layer that does not reach so far."""
+    head = looks.posed(heads.load(person), look)
+    shirt = np.asarray(figure_of(head).shirt) == 255
+    dark = looks.dress(heads.load(person), look).max(-1)[shirt] < 4
+    assert dark.mean() < 0.01
 
 
 def test_an_unknown_look_is_a_sentence_with_the_names() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import zlib
 
 import numpy as np
@@ -10,19 +11,14 @@ from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageFilter
 
 from stillme.sources.heads import SIZE, Head, photograph
-from stillme.sources.looks.bounded import Bounded
-from stillme.sources.looks.brush import faded
-from stillme.sources.looks.garments import CUTS, shirt_tint, wear
+from stillme.sources.looks.figure import FLAT, Figure, figure_of
+from stillme.sources.looks.fit import at_sides, on_face, on_torso, warp
+from stillme.sources.looks.layers import Layer, backdrop, index, read_layer
 from stillme.sources.looks.marks import MARKS, POSTURES, WHOLE_SKIN
-from stillme.sources.looks.props import BEFORE, BEHIND, WORN, set_out
-from stillme.sources.looks.scenes import SCENES, backdrop
-from stillme.sources.looks.table import Look, table
-from stillme.sources.looks.torso import Figure, figure_of
+from stillme.sources.looks.table import Colour, Look, table
 
 VARIANTS = 4  # of every place, picked by the seed; of every garment, picked by the person
 TRACE = 0.4  # below this strength only tints are left, no new thing in the picture
-
-_hazes: Bounded[Image.Image] = Bounded(80)
 
 
 def names() -> tuple[str, ...]:
@@ -31,10 +27,9 @@ def names() -> tuple[str, ...]:
 
 
 def find(look: str) -> Look:
-    found = table().get(look)
-    if found is None:
+    if look not in table():
         raise KeyError(f"There is no look named {look!r}; the looks are {', '.join(names())}.")
-    return found
+    return table()[look]
 
 
 def dress(head: Head, look: str, *, strength: float = 1.0, seed: int = 0) -> NDArray[np.uint8]:
@@ -52,13 +47,15 @@ def dress(head: Head, look: str, *, strength: float = 1.0, seed: int = 0) -> NDA
     before = photograph(stands)
     if strength < TRACE:
         return _trace(stands, before, chosen, seed % VARIANTS, strength)
-    after = _whole(_Layers(stands, chosen), before, backdrop(chosen.scene, seed % VARIANTS))
-    return after if strength == 1 else _between(before, after, strength)
+    after = _FullLook(stands, chosen).picture(before, backdrop(chosen.scene, seed % VARIANTS))
+    if strength == 1:
+        return after
+    return np.array(Image.blend(Image.fromarray(before), Image.fromarray(after), strength))
 
 
 def covered(head: Head, look: str) -> NDArray[np.bool_]:
     """Where the full look lays anything over the figure as it then stands (see `posed`)."""
-    return _Layers(posed(head, look), find(look)).touched()
+    return _FullLook(posed(head, look), find(look)).touched()
 
 
 def posed(head: Head, look: str, *, strength: float = 1.0) -> Head:
@@ -75,17 +72,20 @@ def colourway(head: Head, look: Look) -> int:
     return zlib.adler32(f"{head.key} {look.id}".encode()) % VARIANTS
 
 
-class _Layers:
+class _FullLook:
     """All layers of one full look on one figure."""
 
     def __init__(self, head: Head, look: Look) -> None:
-        figure, way = figure_of(head), colourway(head, look)
-        self.head, self.figure = head, figure
-        self.rgb, self.marks = _marked(head, look, 1.0)
-        self.garment = wear(head, look, way, figure)
-        self.behind = set_out(figure, look, way, BEHIND)
-        worn, before = (set_out(figure, look, way, where) for where in (WORN, BEFORE))
-        self.front = [layer for layer in (worn, before) if layer is not None]
+        way = colourway(head, look)
+        self.head, self.figure = head, figure_of(head)
+        self.rgb, self.marks = _mark(head, look, 1.0)
+        self.garment = fit_garment(self.figure, look.id, way)
+        layers: dict[str, list[Layer]] = {"behind": [], "worn": [], "before": []}
+        for name in look.props:
+            order = index()["props"][name]["order"]
+            if order in layers:  # otherwise it is pinned to the garment, and drawn with it
+                layers[order].append(fit_prop(self.figure, name, way))
+        self.behind, self.front = layers["behind"], layers["worn"] + layers["before"]
 
     def touched(self) -> NDArray[np.bool_]:
         where = self.garment.mask()
@@ -93,27 +93,51 @@ class _Layers:
             where |= layer.mask()
         return where if self.marks is None else where | self.marks
 
-
-def _whole(layers: _Layers, before: NDArray[np.uint8], place: Image.Image) -> NDArray[np.uint8]:
-    person, behind = Image.fromarray(layers.rgb), place.copy()
-    layers.garment.lay(person)
-    if layers.behind is not None:
-        layers.behind.lay(behind)
-    picture = _placed(person, layers.figure, behind)
-    for layer in layers.front:
-        layer.lay(picture)
-    return _keep_skin(layers.head, before, picture, layers.touched())
-
-
-def _placed(person: Image.Image, figure: Figure, behind: Image.Image) -> Image.Image:
-    """The figure in front of the place. Dividing its few soft pixels lets Pillow do the rest in one pass."""
-    colours = np.array(person)
-    whole = colours[figure.soft].astype(np.uint16) * 255 // figure.share
-    colours[figure.soft] = np.minimum(whole, 255)
-    return Image.composite(Image.fromarray(colours), behind, figure.outline)
+    def picture(self, before: NDArray[np.uint8], place: Image.Image) -> NDArray[np.uint8]:
+        person, behind = Image.fromarray(self.rgb), place.copy()
+        self.garment.lay(person)
+        for layer in self.behind:
+            layer.lay(behind)
+        picture = self.figure.place(person, behind)
+        for layer in self.front:
+            layer.lay(picture)
+        return _keep_skin(self.head, before, picture, self.touched())
 
 
-def _marked(head: Head, look: Look, strength: float) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | None]:
+@functools.lru_cache(maxsize=24)  # more than the looks of one person
+def fit_garment(figure: Figure, look: str, way: int) -> Layer:
+    """The look's garment on this figure, in the light and with the folds of its photographed shirt."""
+    *colours, opacity = warp(read_layer(f"garments/{look}.{way}", "CMYK"), on_torso(figure.torso)).split()
+    cover = ImageChops.screen(figure.shirt, ImageChops.multiply(opacity, figure.front))
+    top, area = _below_first(cover)
+    light = figure.light[top:] * np.asarray(cover.crop(area))
+    paint = np.asarray(Image.merge("RGB", colours).crop(area)) * light[..., None]
+    return Layer(top, Image.fromarray(np.minimum(paint, 255, out=paint).astype(np.uint8)), cover.crop(area))
+
+
+@functools.lru_cache(maxsize=24)
+def fit_prop(figure: Figure, name: str, way: int) -> Layer:
+    row = index()["props"][name]
+    image = read_layer(f"props/{name}.{way}" if row["coloured"] else f"props/{name}", "RGBa")
+    if row["fit"] == "face":
+        image = warp(image, on_face(figure.points))
+    elif row["fit"] == "sides":
+        image = warp(image, at_sides(figure.torso, row))
+    *colours, cover = image.split()
+    if row["order"] == "worn":
+        *colours, cover = (ImageChops.multiply(band, figure.front) for band in (*colours, cover))
+    top, area = _below_first(cover)
+    return Layer(top, Image.merge("RGB", colours).crop(area), cover.crop(area))
+
+
+def _below_first(cover: Image.Image) -> tuple[int, tuple[int, int, int, int]]:
+    """The first row that is covered at all, and the area from there down."""
+    frame = cover.getbbox()
+    top = frame[1] if frame else SIZE - 1
+    return top, (0, top, SIZE, SIZE)
+
+
+def _mark(head: Head, look: Look, strength: float) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | None]:
     rgb, touched = head.rgb, None
     for name in look.marks:
         rgb, more = MARKS[name](dataclasses.replace(head, rgb=rgb), strength)
@@ -134,35 +158,27 @@ def _keep_skin(
 
 def _trace(head: Head, before: NDArray[np.uint8], look: Look, variant: int, strength: float) -> NDArray[np.uint8]:
     """A tint of the garment's colour on the shirt, a breath of the place on the wall: no new thing."""
-    marked, touched = _marked(head, look, strength)
+    marked, touched = _mark(head, look, strength)
     picture = Image.fromarray(before if not look.marks else photograph(dataclasses.replace(head, rgb=marked)))
-    beyond = ImageChops.invert(Image.fromarray(head.figure))
-    picture.paste(_haze(look.scene, variant), (0, 0), faded(beyond, strength))
+    beyond, shirt = ImageChops.invert(Image.fromarray(head.figure)), Image.fromarray(head.cloth)
+    picture.paste(_haze(look.scene, variant), (0, 0), beyond.point(lambda level: level * strength))
     main = look.colours[colourway(head, look) % len(look.colours)][0]
-    picture.paste(shirt_tint(figure_of(head), main), (0, 0), faded(Image.fromarray(head.cloth), strength))
+    picture.paste(_tint(figure_of(head), main), (0, 0), shirt.point(lambda level: level * strength))
     return _keep_skin(head, before, picture, touched)
 
 
+def _tint(figure: Figure, colour: Colour) -> Image.Image:
+    """The colour in the light of the photograph's shirt, picture-sized."""
+    shade = Image.fromarray(figure.folds)
+    bands = [shade.point([min(255, channel * light // FLAT) for light in range(256)]) for channel in colour]
+    return Image.merge("RGB", bands)
+
+
 def _haze(scene: str, variant: int) -> Image.Image:
-    """The place so far out of focus that only its colours are left; kept small."""
-
-    def make() -> Image.Image:
-        small = backdrop(scene, variant).reduce(8)
-        return small.filter(ImageFilter.GaussianBlur(3))
-
-    return _hazes.get((scene, variant), make).resize((SIZE, SIZE), Image.Resampling.BICUBIC)
+    """The place so far out of focus that only its colours are left."""
+    return _small_haze(scene, variant).resize((SIZE, SIZE), Image.Resampling.BICUBIC)
 
 
-def _between(before: NDArray[np.uint8], after: NDArray[np.uint8], strength: float) -> NDArray[np.uint8]:
-    return np.array(Image.blend(Image.fromarray(before), Image.fromarray(after), strength))
-
-
-def check_table() -> None:
-    """Every word of looks.yaml names a painter; called by the tests, so that a typing slip is found early."""
-    for look in table().values():
-        places = {look.garment: CUTS, look.scene: SCENES}
-        places |= {name: {**WORN, **BEFORE, **BEHIND} for name in look.props}
-        places |= dict.fromkeys(look.marks, MARKS) | ({look.posture: POSTURES} if look.posture else {})
-        lost = sorted(name for name, known in places.items() if name not in known)
-        if lost:
-            raise ValueError(f"looks.yaml, {look.id}: nothing is called {', '.join(lost)}.")
+@functools.lru_cache(maxsize=80)
+def _small_haze(scene: str, variant: int) -> Image.Image:
+    return backdrop(scene, variant).reduce(8).filter(ImageFilter.GaussianBlur(3))

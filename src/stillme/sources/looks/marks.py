@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image
 
 from stillme.sources.heads import SIZE, Head
-from stillme.sources.looks.bounded import Bounded
-from stillme.sources.looks.brush import Point, curve, line_stamp, moved
-from stillme.sources.looks.torso import figure_of
+from stillme.sources.looks.figure import Figure, Mask, figure_of
+from stillme.sources.looks.fit import Array, mesh, on_face, warp
+from stillme.sources.looks.layers import read_layer
 
-Mask = NDArray[np.bool_]
+Point = tuple[float, float]
 Marker = Callable[[Head, float], tuple[NDArray[np.uint8], Mask]]
-
-Mesh = list[tuple[tuple[int, int, int, int], tuple[float, ...]]]
 
 WHOLE_SKIN = 229  # mask values above this are skin and nothing else
 
-MARGIN, STRIP = 32, 24  # pixels, of the stoop
-Tone = tuple[float, tuple[float, float, float]]
+MARGIN, STRIP = 32, 24  # pixels, of the stoop: more than anything moves in from outside; rows of one slope
+Tone = tuple[float, tuple[float, float, float]]  # factor and addition to a level, chosen by eye on every skin tone
 PALE: Tone = (1.06, (34, 24, 24))
 EDGE: Tone = (0.86, (4, -3, -3))
 GREY = np.array((178, 178, 176), np.float32)
@@ -52,38 +51,16 @@ def _area(where: Mask) -> tuple[slice, slice]:
 
 def healed_scars(head: Head, strength: float) -> tuple[NDArray[np.uint8], Mask]:
     """Old lines, paler than the skin around them and softly edged: cheek, brow and chin."""
+    lines = warp(read_layer("marks/healed_scars", "RGB"), on_face(head.points))
+    rows, columns = _area(np.asarray(lines).max(-1) > 0)
+    pale, edge, _ = np.moveaxis(np.asarray(lines)[rows, columns].astype(np.float32) / 255, -1, 0)
     rgb, touched = head.rgb.copy(), np.zeros((SIZE, SIZE), np.bool_)
-    eyes = head.points["eye_right"][0] - head.points["eye_left"][0]
-    for line, width in _scar_lines(head.points, eyes):
-        _press(rgb, touched, moved(line, 0.7, 0.9), width * 1.9, EDGE, 0.9 * strength)
-        _press(rgb, touched, line, width, PALE, strength)
+    part = rgb[rows, columns].astype(np.float32)
+    for weight, (gain, lift) in ((edge * 0.9 * strength, EDGE), (pale * strength, PALE)):
+        part += (part * (gain - 1) + np.array(lift, np.float32)) * weight[..., None]
+    touched[rows, columns] = (pale > 0) | (edge > 0)
+    rgb[rows, columns] = np.clip(part + 0.5, 0, 255).astype(np.uint8)
     return rgb, touched
-
-
-def _scar_lines(points: Mapping[str, Point], d: float) -> list[tuple[list[Point], float]]:
-    bx, by = points["brow_right"]
-    ex, ey = points["eye_left"]
-    cx, cy = points["chin"]
-    brow = curve((bx + 0.10 * d, by - 0.36 * d), (bx + 0.16 * d, by - 0.08 * d), (bx + 0.13 * d, by + 0.12 * d))
-    cheek = curve((ex - 0.3 * d, ey + 0.38 * d), (ex - 0.06 * d, ey + 0.62 * d), (ex + 0.05 * d, ey + 1.08 * d))
-    chin = curve((cx + 0.14 * d, cy - 0.3 * d), (cx + 0.22 * d, cy - 0.2 * d), (cx + 0.24 * d, cy - 0.1 * d))
-    return [(brow, 0.05 * d), (cheek, 0.064 * d), (chin, 0.045 * d)]
-
-
-def _press(
-    rgb: NDArray[np.uint8], touched: Mask, line: list[Point], width: float, tone: Tone, share: float
-) -> None:
-    """Moves the pixels under a line to `gain * value + lift`."""
-    made = line_stamp(line, width, 1.0)
-    if made is None:
-        return
-    mask, (x, y) = made
-    area = slice(y, y + mask.height), slice(x, x + mask.width)
-    weight = np.asarray(mask, np.float32)[..., None] / 255 * share
-    part = rgb[area].astype(np.float32)
-    lit = part * tone[0] + np.array(tone[1], np.float32)
-    rgb[area] = np.clip(part * (1 - weight) + lit * weight + 0.5, 0, 255).astype(np.uint8)
-    touched[area] |= weight[..., 0] > 0
 
 
 MARKS: Mapping[str, Marker] = {"grey_hair": grey_hair, "healed_scars": healed_scars}
@@ -94,8 +71,12 @@ def stooped(head: Head, strength: float) -> Head:
 
     Skin pixels are picked, not interpolated, so each still has a value of the head's own.
     """
-    stoop = _stoops.get((figure_of(head).key, strength), lambda: _Stoop(head, strength))
-    return stoop.worn_by(head)
+    return _stoop(figure_of(head), strength).worn_by(head)
+
+
+@functools.lru_cache(maxsize=8)
+def _stoop(figure: Figure, strength: float) -> _Stoop:
+    return _Stoop(figure.head, strength)
 
 
 class _Stoop:
@@ -103,10 +84,12 @@ class _Stoop:
 
     def __init__(self, head: Head, strength: float) -> None:
         bend = _Bend(head, strength)
-        self.mesh = bend.mesh()
+        self.mesh = mesh(bend.back, (0, SIZE), range(0, SIZE + 1, STRIP))
         self.points = {name: bend.forward(point) for name, point in head.points.items()}
-        masks = _stacked(head.figure, head.skin, head.hair, head.cloth)
-        picked, smooth = (_warp(masks, self.mesh, smooth=smooth) for smooth in (False, True))
+        # CMYK, because Pillow would take a fourth channel of RGBA for opacity
+        sheet = [Image.fromarray(mask) for mask in (head.figure, head.skin, head.hair, head.cloth)]
+        masks = Image.merge("CMYK", sheet)
+        picked, smooth = (self._warp(masks, smooth=smooth) for smooth in (False, True))
         whole = picked[..., 1] > WHOLE_SKIN
         self.whole = Image.fromarray(whole)
         self.figure = np.where(whole, picked[..., 0], smooth[..., 0])
@@ -115,8 +98,8 @@ class _Stoop:
 
     def worn_by(self, head: Head) -> Head:
         colours = Image.fromarray(head.rgb)
-        rgb = Image.fromarray(_warp(colours, self.mesh, smooth=True))
-        rgb.paste(Image.fromarray(_warp(colours, self.mesh, smooth=False)), (0, 0), self.whole)
+        rgb = Image.fromarray(self._warp(colours, smooth=True))
+        rgb.paste(Image.fromarray(self._warp(colours, smooth=False)), (0, 0), self.whole)
         return dataclasses.replace(
             head,
             rgb=np.asarray(rgb),
@@ -127,68 +110,41 @@ class _Stoop:
             points=self.points,
         )
 
+    def _warp(self, image: Image.Image, *, smooth: bool) -> NDArray[np.uint8]:
+        """Edge pixels are repeated around the picture first: what moves in from outside looks like the edge."""
+        how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
+        bands = [Image.fromarray(np.pad(np.asarray(band), MARGIN, "edge")) for band in image.split()]
+        wide = Image.merge(image.mode, bands)
+        return np.asarray(wide.transform((SIZE, SIZE), Image.Transform.MESH, self.mesh, how))
+
 
 class _Bend:
     """Full at the chin and above, none at the lower edge of the picture."""
 
     def __init__(self, head: Head, strength: float) -> None:
-        self.pivot = figure_of(head).torso.at(0, 0)
+        torso = figure_of(head).torso
+        self.pivot = torso.x, torso.y
         self.chin = head.points["chin"][1]
         self.turn = math.radians(3.0) * strength
         self.size = 1 - 0.03 * strength
         self.drop = 0.05 * SIZE * strength
 
-    def back(self, x: float, y: float) -> Point:
-        """Where a place in the new picture comes from."""
-        share = self._share(y)
+    def back(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Where places in the new picture come from, in the picture with its margin."""
+        rise = np.clip((SIZE - y) / (SIZE - self.chin - self.drop), 0, 1)
+        share = rise * rise * (3 - 2 * rise)
         dx, dy = x - self.pivot[0], y - self.drop - self.pivot[1]
         cos, sin = math.cos(self.turn) / self.size, math.sin(self.turn) / self.size
         sx, sy = self.pivot[0] + dx * cos + dy * sin, self.pivot[1] - dx * sin + dy * cos
-        return x + share * (sx - x), y + share * (sy - y)
-
-    def _share(self, y: float) -> float:
-        t = min(1.0, max(0.0, (SIZE - y) / (SIZE - self.chin - self.drop)))
-        return t * t * (3 - 2 * t)
+        return x + share * (sx - x) + MARGIN, y + share * (sy - y) + MARGIN
 
     def forward(self, point: Point) -> Point:
         """Where a point of the photograph goes: the inverse of `back`, by a few fixed-point steps."""
-        x, y = point
+        start = np.array(point)
+        place = start.copy()
         for _ in range(8):
-            bx, by = self.back(x, y)
-            x, y = x + point[0] - bx, y + point[1] - by
-        return x, y
+            place += start - (np.array(self.back(*place)) - MARGIN)
+        return float(place[0]), float(place[1])
 
-    def mesh(self) -> Mesh:
-        """Strips of the new picture and the corners they come from, in the picture with its margin."""
-        strips = []
-        for top in range(0, SIZE, STRIP):
-            corners = (
-                self.back(0, top),
-                self.back(0, top + STRIP),
-                self.back(SIZE, top + STRIP),
-                self.back(SIZE, top),
-            )
-            strips.append(((0, top, SIZE, top + STRIP), tuple(v + MARGIN for corner in corners for v in corner)))
-        return strips
-
-
-def _stacked(*masks: NDArray[np.uint8]) -> Image.Image:
-    """Four masks in one image. CMYK, because Pillow would take a fourth channel of RGBA for opacity."""
-    return Image.merge("CMYK", [Image.fromarray(mask) for mask in masks])
-
-
-def _warp(image: Image.Image, mesh: Mesh, *, smooth: bool) -> NDArray[np.uint8]:
-    """Edge pixels are repeated around the picture first: what moves in from outside looks like the edge."""
-    how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
-    wide = ImageOps.expand(image, MARGIN)
-    for box, at in (((0, 0, SIZE, 1), 0), ((0, SIZE - 1, SIZE, SIZE), SIZE + MARGIN)):
-        wide.paste(image.crop(box).resize((SIZE, MARGIN)), (MARGIN, at))
-    for x, at in ((MARGIN, 0), (SIZE + MARGIN - 1, SIZE + MARGIN)):
-        column = wide.crop((x, 0, x + 1, wide.height))
-        wide.paste(column.resize((MARGIN, wide.height)), (at, 0))
-    return np.asarray(wide.transform((SIZE, SIZE), Image.Transform.MESH, mesh, how))
-
-
-_stoops: Bounded[_Stoop] = Bounded(8)
 
 POSTURES: Mapping[str, Callable[[Head, float], Head]] = {"stooped": stooped}

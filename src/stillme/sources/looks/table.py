@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, Field
 
 from stillme.core.errors import FaultsError
 from stillme.core.yaml import Document, Frozen
-from stillme.sources.looks.brush import Colour
+
+Colour = tuple[int, int, int]
 
 FILE = "looks.yaml"
 
@@ -27,7 +28,7 @@ Word = Annotated[str, Field(min_length=1)]
 
 
 class Look(Frozen):
-    """What one prompt changes; the words name painting functions."""
+    """What one prompt changes; the words name layers and, for marks and postures, functions."""
 
     id: Word
     garment: Word

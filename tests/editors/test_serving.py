@@ -26,7 +26,7 @@ from stillme.engine.backends import Lane, Place, Prepared
 from stillme.plan import config
 from stillme.protocol import builtin
 from stillme.sources import heads
-from stillme.sources.heads.signature import signature
+from stillme.sources.heads import signature
 from stillme.web.guard import Hosts
 from tests.conftest import Write
 

@@ -16,8 +16,7 @@ from stillme.core import images
 from stillme.core.records import JudgeReply, JudgeRequest, Status, digest
 from stillme.judges.features import SENTENCE
 from stillme.sources import heads
-from stillme.sources.heads import Head
-from stillme.sources.heads.signature import key_in
+from stillme.sources.heads import Head, key_in
 
 LEAKING = 0.05  # of first answers
 FIRM = 250  # a mask's level where a layer covers all of a pixel

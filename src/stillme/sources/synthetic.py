@@ -18,7 +18,7 @@ from stillme.core.yaml import Frozen
 from stillme.engine.backends import Place, Prepared
 from stillme.protocol import Protocol
 from stillme.sources import heads
-from stillme.sources.heads.signature import signature
+from stillme.sources.heads import signature
 
 LICENCE = "CC0-1.0, rendered by stillme from CC0 MakeHuman assets"
 

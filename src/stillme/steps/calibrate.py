@@ -25,7 +25,7 @@ from stillme.plan.config import BASELINE, Config, check_keys
 from stillme.plan.design import Design
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Kind
-from stillme.sources.heads.signature import key_in
+from stillme.sources.heads import key_in
 from stillme.steps import edit as editing
 from stillme.steps import judge as judging
 from stillme.steps.budget import Purse

@@ -18,8 +18,8 @@ from stillme.core.images import Pixels
 from stillme.core.records import Status
 from stillme.judges.calibration.pixels import feathered
 from stillme.sources import heads
+from stillme.sources.heads import key_in
 from stillme.sources.heads.colour import Bytes, Floats
-from stillme.sources.heads.signature import key_in
 
 if TYPE_CHECKING:
     from stillme.measures.faces import Mesh

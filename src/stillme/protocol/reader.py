@@ -179,7 +179,13 @@ def from_files(files: dict[str, str], location: str) -> Protocol:
     documents = {
         name: Document(f"{location}/{name}", text) for name, text in files.items() if name.endswith(".yaml")
     }
-    faults = [Fault(f"{location}/{name}", 0, "", problem) for name, problem in _misplaced_files(files)]
+    required = (*_MODELS, *_TEMPLATES)
+    problems = {name: "does not exist; a protocol folder needs it" for name in required if name not in files}
+    for name in files:
+        known = (*required, *_OPTIONAL_MODELS)
+        if name not in known and name.split("/")[0] not in ("questionnaires", "published"):
+            problems[name] = "is not a file that a protocol has; take it out"
+    faults = [Fault(f"{location}/{name}", 0, "", problem) for name, problem in problems.items()]
     parts: dict[str, Any] = {}
     for name, model in (_MODELS | _OPTIONAL_MODELS).items():
         if name in documents:
@@ -210,17 +216,6 @@ def from_files(files: dict[str, str], location: str) -> Protocol:
     return protocol
 
 
-def _misplaced_files(files: dict[str, str]) -> Iterator[tuple[str, str]]:
-    required = (*_MODELS, *_TEMPLATES)
-    for name in required:
-        if name not in files:
-            yield name, "does not exist; a protocol folder needs it"
-    for name in files:
-        known = (*required, *_OPTIONAL_MODELS)
-        if name not in known and name.split("/")[0] not in ("questionnaires", "published"):
-            yield name, "is not a file that a protocol has; take it out"
-
-
 def _hash(files: dict[str, str]) -> str:
     sha256 = hashlib.sha256()
     for name in sorted(files):
@@ -237,13 +232,11 @@ def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fa
     checks: tuple[Callable[[Protocol], Iterable[_Problem]], ...] = (
         _check_unique_ids,
         _check_groups,
-        _check_prompts,
-        _check_rubrics,
+        _check_prompts_and_rubrics,
         _check_manifest,
         _check_winobias,
         _check_questionnaires,
         _check_measures,
-        _check_controls,
         _check_portraits,
         _check_mitigation,
         _check_calibration,
@@ -297,21 +290,16 @@ def _check_groups(protocol: Protocol) -> Iterator[_Problem]:
             yield "groups.yaml", (dimension,), f"the alias '{alias}' belongs to more than one group"
 
 
-def _check_prompts(protocol: Protocol) -> Iterator[_Problem]:
-    attributes = {axis.attribute for axis in protocol.rubrics.axes if axis.attribute}
+def _check_prompts_and_rubrics(protocol: Protocol) -> Iterator[_Problem]:
+    axes, attributes = protocol.axes, sorted({axis.attribute for axis in protocol.rubrics.axes if axis.attribute})
     for index, prompt in enumerate(protocol.prompts.prompts):
         for word in prompt.may_change:
             if word not in attributes:
-                message = unknown(word, "attribute of an axis in rubrics.yaml", sorted(attributes))
+                message = unknown(word, "attribute of an axis in rubrics.yaml", attributes)
                 yield "prompts.yaml", ("prompts", index, "may_change"), message
-
-
-def _check_rubrics(protocol: Protocol) -> Iterator[_Problem]:
-    prompts = {prompt.id for prompt in protocol.prompts.prompts}
-    axes = protocol.axes
     for index, axis in enumerate(protocol.rubrics.axes):
         for word in axis.only_prompts or ():
-            if word not in prompts:
+            if word not in protocol.prompt:
                 yield "rubrics.yaml", ("axes", index, "only_prompts"), f"'{word}' is not a prompt"
     for name, outcome in protocol.rubrics.outcomes.items():
         if outcome.axis not in axes:
@@ -449,11 +437,6 @@ def _check_measures(protocol: Protocol) -> Iterator[_Problem]:
         yield file, ("no_change", "axis"), unknown(rule.axis, "axis", axes)
     elif rule.score not in axes[rule.axis].scale:
         yield file, ("no_change", "score"), f"is not a point of the axis '{rule.axis}'"
-
-
-def _check_controls(protocol: Protocol) -> Iterator[_Problem]:
-    if protocol.measures is None:
-        return
     for index, control in enumerate(protocol.measures.controls):
         if control.id in protocol.prompt:
             yield "measures.yaml", ("controls", index, "id"), f"'{control.id}' is the id of a prompt already"

@@ -1,4 +1,4 @@
-"""Sources: where portraits come from. One file a backend.
+"""Sources: where portraits come from. One file per backend.
 
 A source of an audit (BACKENDS) yields portraits with their images. A reader (READERS) reads a data set to choose
 portraits from: first labels only, row by row, then the images of the few rows that were drawn.

@@ -17,7 +17,6 @@ from typing import NoReturn
 from stillme.core.errors import Fault, FaultsError
 from stillme.core.yaml import unknown
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Group
 from stillme.sources import Reason, Remark, Row
 
 # FairFace, as both of its readers know it
@@ -67,9 +66,14 @@ class Vocabulary:
         """The protocol's words, custom axes, and the user's aliases of a data set's spellings."""
         rules, dimensions = protocol.portraits, protocol.groups.dimensions
         builder = _VocabularyBuilder()
+        years: dict[str, tuple[tuple[str, int, int], ...]] = {}
         for dimension, groups in dimensions.items():
             for group in groups:
                 builder.add(dimension, group.id, (group.label, *group.aliases, group.id))
+                if group.years:
+                    low, high = group.years
+                    span = (group.id, low, MAX_AGE if high is None else high)
+                    years[dimension] = (*years.get(dimension, ()), span)
             builder.add(dimension, None, rules.outside.get(dimension, ()) if rules else ())
         for axis, spellings_by_group in custom.items():
             for word, spellings in spellings_by_group.items():
@@ -78,7 +82,7 @@ class Vocabulary:
         return cls(
             groups=builder.groups,
             shown={dimension: tuple(shown.values()) for dimension, shown in builder.shown.items()},
-            years={dimension: years for dimension, groups in dimensions.items() if (years := _year_spans(groups))},
+            years=years,
             fairface_classes=rules.fairface_classes if rules else {},
             utkface_classes=rules.utkface_classes if rules else {},
         )
@@ -108,11 +112,6 @@ class Vocabulary:
         wrong = [unknown(word, "thing that a column can hold", known) for word in columns if word not in known]
         if wrong:
             raise ValueError(f"columns: {'; '.join(wrong)}")
-
-
-def _year_spans(groups: Sequence[Group]) -> tuple[tuple[str, int, int], ...]:
-    spans = [(group.id, group.years) for group in groups if group.years]
-    return tuple((word, low, MAX_AGE if high is None else high) for word, (low, high) in spans)
 
 
 class _VocabularyBuilder:

@@ -82,16 +82,16 @@ class _Csv:
         records = _records(self.path, self.separator)
         next(records, None)
         for row, fields in records:
-            problem = fields if isinstance(fields, str) else self._problem(fields)
-            if problem:
-                yield Remark(file=self.path.name, row=row, reason=Reason.BAD_ROW, said=problem)
+            if isinstance(fields, str):
+                problem = fields
+            elif len(fields) != len(self.header):
+                problem = f"the row has {len(fields)} fields and the header {len(self.header)}"
+            elif any("\0" in field for field in fields):
+                problem = "the row holds a NUL character, which no text has"
             else:
                 yield row, {name: fields[index] for name, index in index_by_column.items()}
-
-    def _problem(self, fields: Sequence[str]) -> str:
-        if len(fields) != len(self.header):
-            return f"the row has {len(fields)} fields and the header {len(self.header)}"
-        return "the row holds a NUL character, which no text has" if any("\0" in field for field in fields) else ""
+                continue
+            yield Remark(file=self.path.name, row=row, reason=Reason.BAD_ROW, said=problem)
 
 
 def _header(path: Path, required: Sequence[str]) -> tuple[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The log of reviewers' actions: what was chosen, folded into a state, and told in sentences. Pure.
+"""The log of reviewers' actions: what was chosen, folded into a state, and described in sentences. Pure.
 
 An action says what was and what is: undoing one appends its mirror image. A reviewer's state depends on that
 reviewer's actions alone, so reviewers are blind to each other by construction.

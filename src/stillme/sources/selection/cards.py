@@ -287,14 +287,16 @@ def _passing_table(frame: pl.DataFrame | None, manifest: Manifest) -> dict[str, 
     rows = []
     for dimension, group in dict.fromkeys((dimension, group) for dimension, group, _ in rates):
         label = manifest.plan.grid.axes.get(dimension, {}).get(group, group)
-        rows.append([dimension, label, *(_format_rate(rates.get((dimension, group, name))) for name in criteria)])
+        cells = []
+        for name in criteria:
+            rate = rates.get((dimension, group, name))
+            if rate is None or rate["rate"] is None:
+                cells.append("not measured")
+            else:
+                less_often = ", less often" if rate["less_often"] else ""
+                cells.append(f"{rate['rate']:.0%} of {rate['measured']}{less_often}")
+        rows.append([dimension, label, *cells])
     return {"head": ["perceived", "group", *(labels[name] for name in criteria)], "rows": rows}
-
-
-def _format_rate(row: Mapping[str, Any] | None) -> str:
-    if row is None or row["rate"] is None:
-        return "not measured"
-    return f"{row['rate']:.0%} of {row['measured']}{', less often' if row['less_often'] else ''}"
 
 
 def count_rendered(manifest: Manifest) -> int:
@@ -403,17 +405,20 @@ def croissant(manifest: Manifest, sums: Mapping[str, str]) -> str:
                 "name": _RECORDS,
                 "description": "One record a portrait.",
                 "key": {"@id": f"{_RECORDS}/image"},
-                "field": [_image_field(), *(_column_field(column) for column in manifest.columns)],
+                "field": [
+                    _field(
+                        name=_CONTENT,
+                        description="the picture itself",
+                        data_type="sc:ImageObject",
+                        source={"fileSet": {"@id": _PICTURES}, "extract": {"fileProperty": "content"}},
+                    ),
+                    *(_column_field(column) for column in manifest.columns),
+                ],
             }
         ],
         **{f"rai:{name}": value for name, value in _responsible_ai(manifest)},
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-
-
-def _image_field() -> dict[str, Any]:
-    source = {"fileSet": {"@id": _PICTURES}, "extract": {"fileProperty": "content"}}
-    return _field(_CONTENT, "the picture itself", "sc:ImageObject", source)
 
 
 def _column_field(column: Column) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -282,7 +282,14 @@ def init(data: Path, file: Path) -> Path:
 
 def _starter_readers(data: Path, folder: str) -> str:
     """The YAML of the readers that fit the data set's layout. `folder`: as the file names it."""
-    names = [path.name for path in islice(_files(data), MAX_FILES_INSPECTED)]
+    if data.is_file():
+        names = [data.name]
+    else:
+        with disk(data):
+            # The files of the folder itself first: label tables are there, images may be in folders below it.
+            top = sorted(path for path in data.iterdir() if path.is_file() and path.suffix not in IMAGE_SUFFIXES)
+            below = (path for path in data.rglob("*") if path.is_file())
+            names = [path.name for path in islice(chain(top, below), MAX_FILES_INSPECTED)]
     if any(re.fullmatch(r"fairface_label_\w+\.csv", name) for name in names):
         return _FAIRFACE.format(folder=_quote(folder))
     if any(_UTKFACE_NAME.match(name) for name in names):
@@ -292,16 +299,6 @@ def _starter_readers(data: Path, folder: str) -> str:
         return _PARQUET.format(folder=_quote(folder))
     labels = f"{folder}/{tables[0]}" if tables else "labels.csv"
     return _LABELLED.format(folder=_quote(folder), labels=_quote(labels))
-
-
-def _files(data: Path) -> Iterator[Path]:
-    """The files of the folder itself first: label tables are there, images may be in folders below it."""
-    if data.is_file():
-        yield data
-        return
-    with disk(data):
-        yield from sorted(path for path in data.iterdir() if path.is_file() and path.suffix not in IMAGE_SUFFIXES)
-        yield from (path for path in data.rglob("*") if path.is_file())
 
 
 def _quote(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -155,20 +155,17 @@ class Heads:
 def draw(heads: Heads, rejected: Collection[str]) -> list[Drawn]:
     """The candidates of every pool, pool by pool and cell by cell, without the rejected rows."""
     sample: list[Drawn] = []
+    per_cell = heads.grid.per_cell
     for cell in heads.grid.cells:
-        sample += _draw_cell(heads, cell.id, rejected)
+        taken = set(rejected)
+        for pool in range(1, len(heads.seeds) + 1):
+            entries = [entry for entry in heads.ordered(pool, cell.id) if entry.key not in taken][:per_cell]
+            if len(entries) < per_cell and heads.is_cut(cell.id):
+                raise TooFewKeptError
+            taken.update(entry.key for entry in entries)
+            sample += [Drawn(pool=pool, cell=cell.id, entry=entry) for entry in entries]
     order = {cell.id: index for index, cell in enumerate(heads.grid.cells)}
     return sorted(sample, key=lambda row: (row.pool, order[row.cell]))
-
-
-def _draw_cell(heads: Heads, cell: str, rejected: Collection[str]) -> Iterator[Drawn]:
-    taken: set[str] = set(rejected)
-    for pool in range(1, len(heads.seeds) + 1):
-        entries = [entry for entry in heads.ordered(pool, cell) if entry.key not in taken][: heads.grid.per_cell]
-        if len(entries) < heads.grid.per_cell and heads.is_cut(cell):
-            raise TooFewKeptError
-        taken.update(entry.key for entry in entries)
-        yield from (Drawn(pool=pool, cell=cell, entry=entry) for entry in entries)
 
 
 def shortages(grid: Grid, pools: int, counts: Mapping[str, Mapping[str, int]]) -> list[Short]:

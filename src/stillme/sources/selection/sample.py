@@ -78,7 +78,13 @@ def sample_pools(plan: Plan, store: Store, progress: Progress, strict: bool = Fa
         result = sampler.result(drawn)
         if strict:
             _refuse_skips(result)
-        _refuse_changed(store, [row for row in drawn if row.pool in existing_pools])
+        # Pools are added to those that are there only if the data set still gives the same ones.
+        redrawn = {(row.pool, row.entry.reader, row.entry.row.id) for row in drawn if row.pool in existing_pools}
+        if redrawn != {(item.pool, item.reader, item.portrait.source_id) for item in store.candidates()}:
+            raise InputError(
+                "The data sets no longer give the pools that were drawn from them: their files have changed.",
+                "Put the earlier files back to add pools, or start a selection in another folder.",
+            )
         new_rows = [row for row in drawn if row.pool not in existing_pools]
         rows = []
         for row in new_rows:
@@ -120,16 +126,6 @@ def refuse_other_grid(plan: Plan, store: Store) -> None:
         raise InputError(
             f"{store.path} was drawn for another grid than {plan.path} asks for.",
             "Put the axes and per_cell back as they were, or give the selection another folder and sample anew.",
-        )
-
-
-def _refuse_changed(store: Store, redrawn: Sequence[Drawn]) -> None:
-    """Pools are added to those that are there only if the data set still gives the same ones."""
-    stored = {(candidate.pool, candidate.reader, candidate.portrait.source_id) for candidate in store.candidates()}
-    if {(row.pool, row.entry.reader, row.entry.row.id) for row in redrawn} != stored:
-        raise InputError(
-            "The data sets no longer give the pools that were drawn from them: their files have changed.",
-            "Put the earlier files back to add pools, or start a selection in another folder.",
         )
 
 
@@ -202,7 +198,10 @@ class Sampler:
                 continue
             n_rows += 1
             if not heads.add(Entry(reader, row)):
-                outside[self._outside_label(row)] += 1
+                # Counted under the first label that keeps the row out of the grid, as the data set spells it.
+                axes = self._plan.grid.axes
+                axis = next(axis for axis, groups in axes.items() if row.labels.get(axis) not in groups)
+                outside[f"{axis}: {row.annotated.get(axis, 'not given')}"] += 1
         self.heads, self.outside = heads, outside
         self.remarks = self.remarks if self.remarks.counts else remarks
         self._progress.say(f"Rows: {n_rows:,} read, {sum(heads.listed.values()):,} of them in the grid")
@@ -221,13 +220,6 @@ class Sampler:
                     yield name, row.issue(Reason.LISTED_TWICE, message)
                 else:
                     yield name, row
-
-    def _outside_label(self, row: Row) -> str:
-        """Which label keeps a row out of the grid, as the data set spells it."""
-        for axis, groups in self._plan.grid.axes.items():
-            if row.labels.get(axis) not in groups:
-                return f"{axis}: {row.annotated.get(axis, 'not given')}"
-        return ""
 
     def _read_images(self, drawn: Sequence[Drawn]) -> None:
         """The images of some candidates; what cannot be used is rejected."""

@@ -225,19 +225,29 @@ class Desk:
 
     def _action(self, reviewer: str, request: Asked) -> Action:
         """The action that a request asks for, with the state before and after it."""
-        verb, cell, candidate = Verb(request.verb), request.cell, request.candidate
-        changes: dict[str, Any]
-        if verb is Verb.UNDO:
-            last = last_undoable(self._actions, reviewer)
-            if last is None:
-                raise RefusedError("There is nothing to take back.")
-            cell, candidate = last.cell, last.candidate
-            changes = {"before": last.after, "after": last.before, "criteria": {"undoes": last.op}}
-        elif cell not in self.candidates:
+        verb, cell, candidate, state = Verb(request.verb), request.cell, request.candidate, self._states[reviewer]
+        if verb is not Verb.UNDO and cell not in self.candidates:
             raise UnknownError("There is no such cell.")
-        else:
-            change = {Verb.CHOOSE: self._choose, Verb.TICK: self._tick, Verb.FLAG: _flag, Verb.NOTE: _note}
-            changes = change[verb](self._states[reviewer], request)
+        changes: dict[str, Any]
+        match verb:
+            case Verb.UNDO:
+                last = last_undoable(self._actions, reviewer)
+                if last is None:
+                    raise RefusedError("There is nothing to take back.")
+                cell, candidate = last.cell, last.candidate
+                changes = {"before": last.after, "after": last.before, "criteria": {"undoes": last.op}}
+            case Verb.CHOOSE:
+                changes = self._choose(state, request)
+            case Verb.TICK:
+                changes = self._tick(state, request)
+            case Verb.FLAG:
+                changes = {"before": state.flagged.get(cell, False), "after": _yes_or_no(request)}
+            case _:
+                if not isinstance(request.value, str):
+                    raise RefusedError("A note is a text.")
+                if len(request.value) > MAX_NOTE_CHARS:
+                    raise RefusedError(f"A note has at most {MAX_NOTE_CHARS:,} characters.", "Please shorten it.")
+                changes = {"before": state.notes.get(cell, ""), "after": request.value}
         return Action(
             op=str(request.op),
             at=now(),
@@ -333,18 +343,6 @@ class Desk:
             for pair in pairs
             if {card.key for card in pair.first.chosen} != {card.key for card in pair.second.chosen}
         ]
-
-
-def _flag(state: State, request: Asked) -> dict[str, Any]:
-    return {"before": state.flagged.get(request.cell, False), "after": _yes_or_no(request)}
-
-
-def _note(state: State, request: Asked) -> dict[str, Any]:
-    if not isinstance(request.value, str):
-        raise RefusedError("A note is a text.")
-    if len(request.value) > MAX_NOTE_CHARS:
-        raise RefusedError(f"A note has at most {MAX_NOTE_CHARS:,} characters.", "Please shorten it.")
-    return {"before": state.notes.get(request.cell, ""), "after": request.value}
 
 
 def _yes_or_no(request: Asked) -> bool:

@@ -174,7 +174,7 @@ class Store:
 
     def candidates(self) -> list[Candidate]:
         """Every candidate, pool by pool, in the order in which they were drawn."""
-        labels: dict[str, dict[str, tuple[str, str]]] = {}
+        labels: dict[str, dict[str, tuple[str, str]]] = {}  # as the protocol says it, as the data set spells it
         for key, dimension, value, annotated in self.query(
             "SELECT candidate, dimension, value, annotated FROM label ORDER BY rowid"
         ):
@@ -184,7 +184,36 @@ class Store:
             " mended, fingerprint, width, height FROM candidate JOIN pool ON pool = number"
             " JOIN object ON image = sha256 ORDER BY pool, candidate.rowid"
         )
-        return [_candidate_of(row, labels.get(row[0], {})) for row in rows]
+        candidates = []
+        for key, pool, seed, cell, reader, source, source_id, split, licence, file, number, image, *rest in rows:
+            original, mended, fingerprint, width, height = rest
+            own_labels = labels.get(key, {})
+            candidates.append(
+                Candidate(
+                    pool=pool,
+                    seed=seed,
+                    cell=cell,
+                    reader=reader,
+                    portrait=Portrait(
+                        key=key,
+                        source=source,
+                        source_id=source_id,
+                        image=image,
+                        labels={dimension: value for dimension, (value, _) in own_labels.items() if value},
+                        licence=licence,
+                        split=split,
+                    ),
+                    annotated={dimension: annotated for dimension, (_, annotated) in own_labels.items()},
+                    file=file,
+                    row=number,
+                    original=original,
+                    mended=mended,
+                    fingerprint=fingerprint,
+                    width=width,
+                    height=height,
+                )
+            )
+        return candidates
 
     def image(self, sha256: str) -> bytes:
         rows = self.query("SELECT format FROM object WHERE sha256 = ?", (sha256,))
@@ -324,35 +353,6 @@ def by_cell(grid: Grid, candidates: Iterable[Candidate]) -> dict[str, tuple[Cand
         if candidate.cell in candidates_by_cell:
             candidates_by_cell[candidate.cell].append(candidate)
     return {cell: tuple(in_cell) for cell, in_cell in candidates_by_cell.items()}
-
-
-def _candidate_of(row: tuple[Any, ...], labels: Mapping[str, tuple[str, str]]) -> Candidate:
-    """A row of `Store.candidates`. `labels`: dimension -> as the protocol says it, as the data set spells it."""
-    key, pool, seed, cell, reader, source, source_id, split, licence, file, number, image, *rest = row
-    original, mended, fingerprint, width, height = rest
-    return Candidate(
-        pool=pool,
-        seed=seed,
-        cell=cell,
-        reader=reader,
-        portrait=Portrait(
-            key=key,
-            source=source,
-            source_id=source_id,
-            image=image,
-            labels={dimension: value for dimension, (value, _) in labels.items() if value},
-            licence=licence,
-            split=split,
-        ),
-        annotated={dimension: annotated for dimension, (_, annotated) in labels.items()},
-        file=file,
-        row=number,
-        original=original,
-        mended=mended,
-        fingerprint=fingerprint,
-        width=width,
-        height=height,
-    )
 
 
 def _candidate_rows(candidate: Candidate) -> Iterator[Insert]:

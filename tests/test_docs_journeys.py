@@ -19,7 +19,7 @@ from bench.judges.server import serving
 
 from stillme.core import images
 from stillme.sources import heads
-from stillme.sources.selection.choices import Action, Verb
+from stillme.sources.selection.action_log import Action, Verb
 from stillme.sources.selection.store import Store
 from stillme.study.rehearsal import rehearse
 from stillme.study.rehearsal.bots import MANNERS
@@ -212,8 +212,8 @@ def test_portraits_are_chosen(tmp_path: Path) -> None:
 def choose_everything(walk: Walk, words: list[str]) -> None:
     """What a person would choose is put into the tool's log."""
     start_and_stop()(walk, words)
-    with Store.hold(walk.folder / "selection-work") as store:
+    with Store.open_for_writing(walk.folder / "selection-work") as store:
         for number, one in enumerate(store.candidates()):
             at = f"2026-01-01T00:00:{number % 60:02}+00:00"
-            action = Action(str(number), at, words[-1], Verb.CHOOSE, one.cell)
+            action = Action(op=str(number), at=at, reviewer=words[-1], verb=Verb.CHOOSE, cell=one.cell)
             store.add_action(replace(action, after=[one.key])).result()

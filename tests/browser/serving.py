@@ -39,7 +39,7 @@ class Tool(Served):
 
 def main(folder: str, port: str, pools: str, size: str, *reviewers: str) -> None:
     plan = Tool(Path(folder), size, int(pools)).plan
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         serve(plan, store, reviewers, "127.0.0.1", int(port), say=lambda text: print(text, flush=True))
 
 

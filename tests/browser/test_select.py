@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from stillme.sources.selection.choices import Verb, fold
+from stillme.sources.selection.action_log import Verb, fold
 from stillme.sources.selection.store import Store
 from tests.browser.conftest import IN_CHROMIUM, Open, expect, focus, is_wide, press, small, violations
 from tests.browser.serving import ROOT, Tool
@@ -32,7 +32,7 @@ def shelves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shelves")
     plan = Tool(folder).plan
     first, criterion = plan.grid.cells[0].id, plan.protocol.groups.selection_criteria[1].id
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         shelf.fill(plan, store)
         shelf.screen_all(plan, store, {f"{first}/2-1.jpg": [criterion]}, unread=[f"{first}/3-1.jpg"])
     return folder
@@ -86,18 +86,18 @@ def saved(page: Any, text: str = "") -> None:
 
 
 def stored(tool: Tool, name: str = "anna") -> Any:
-    with Store.look(tool.plan.folder) as store:
+    with Store.open_readonly(tool.plan.folder) as store:
         return fold(store.actions(), name)
 
 
 def actions(tool: Tool) -> list[Any]:
-    with Store.look(tool.plan.folder) as store:
+    with Store.open_readonly(tool.plan.folder) as store:
         return store.actions()
 
 
 def numbers(tool: Tool, name: str = "anna") -> dict[str, list[int]]:
     """Cell -> the pools chosen there, as stored."""
-    with Store.look(tool.plan.folder) as store:
+    with Store.open_readonly(tool.plan.folder) as store:
         pools = {one.key: one.pool for one in store.candidates()}
     return {cell: [pools[key] for key in keys] for cell, keys in stored(tool, name).chosen.items() if keys}
 
@@ -428,7 +428,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
     """All 84 cells with seven candidates each."""
     tool = Tool(tmp_path_factory.mktemp("whole"), "all", 7)
     cell, criterion = tool.plan.grid.cells[3].id, tool.plan.protocol.groups.selection_criteria[0].id
-    with Store.hold(tool.plan.folder) as store:
+    with Store.open_for_writing(tool.plan.folder) as store:
         shelf.fill(tool.plan, store)
         shelf.screen_all(tool.plan, store, {f"{cell}/2-1.jpg": [criterion]}, unread=[f"{cell}/4-1.jpg"])
     yield tool.start()

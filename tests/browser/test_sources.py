@@ -20,7 +20,7 @@ import yaml
 
 from stillme.core import images
 from stillme.sources import heads
-from stillme.sources.selection.choices import Verb
+from stillme.sources.selection.action_log import Verb
 from stillme.sources.selection.store import Store
 from tests.browser.conftest import IN_CHROMIUM, Open, expect
 from tests.conftest import audit_data
@@ -102,7 +102,7 @@ def test_a_data_set_becomes_84_portraits_of_an_audit(folder: Path, served: str, 
     page.goto(served.split("/enter")[0])
     assert "84 of 84 decided" in page.inner_text("main")
 
-    with Store.look(folder / "selection-work") as store:
+    with Store.open_readonly(folder / "selection-work") as store:
         log = [action for action in store.actions() if action.verb is Verb.CHOOSE]
         pool_of = {one.key: one.pool for one in store.candidates()}
     by_pool = Counter(pool_of[key] for action in log for key in action.after)

@@ -14,7 +14,7 @@ from stillme.editors.planted import Draw, Effect, Planted, Settings, Truth, pain
 from stillme.engine.backends import BackendContext
 from stillme.protocol import Protocol
 from stillme.sources import heads, looks
-from stillme.sources.heads.signature import key_in, signature
+from stillme.sources.heads import key_in, signature
 
 KEY = "black-female-40s"
 

@@ -26,7 +26,7 @@ from stillme.engine.backends import BackendContext, ExecutionMode, PreparedEdito
 from stillme.plan import config
 from stillme.protocol import builtin
 from stillme.sources import heads
-from stillme.sources.heads.signature import signature
+from stillme.sources.heads import signature
 from stillme.web.middleware import Hosts
 from tests.conftest import Write
 

@@ -18,7 +18,7 @@ from stillme.editors.planted import Settings
 from stillme.engine.backends import BackendContext, rebuild_backend
 from stillme.engine.processes import Apart
 from stillme.protocol import Protocol
-from stillme.sources.heads.signature import signature
+from stillme.sources.heads import signature
 
 
 class Odd:

@@ -86,7 +86,7 @@ def test_killed_while_somebody_selects(
     tmp_path: Path, times: int, record_property: Callable[[str, object], None]
 ) -> None:
     tool = SelectionTool(tmp_path, pools=1)
-    with Store.hold(tool.plan.folder) as store:
+    with Store.open_for_writing(tool.plan.folder) as store:
         shelf.fill(tool.plan, store)
         every = store.candidates()
     chance, sent, saved = random.Random(SEED), set[str](), set[str]()
@@ -98,7 +98,7 @@ def test_killed_while_somebody_selects(
     for _ in range(times):
         more = storm(tool, chance, "/api/act", act)
         sent, saved = sent | more[0], saved | more[1]
-        with Store.look(tool.plan.folder) as store:
+        with Store.open_readonly(tool.plan.folder) as store:
             kept = [action.op for action in store.actions()]
         assert len(kept) == len(set(kept)) and saved <= set(kept) <= sent
     record_property("selection killed", f"{times} times (seed {SEED}): {len(saved)} saved, 0 lost, 0 invented")

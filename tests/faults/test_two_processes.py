@@ -59,7 +59,7 @@ def test_a_killed_run_holds_nothing(tmp_path: Path, audited: Path) -> None:
 
 def test_a_second_selection_tool_says_who_holds_the_first(tmp_path: Path) -> None:
     tool = Tool(tmp_path, pools=1)
-    with Store.hold(tool.plan.folder) as store:
+    with Store.open_for_writing(tool.plan.folder) as store:
         shelf.fill(tool.plan, store)
     tool.start()
     try:

@@ -146,7 +146,7 @@ def _labels(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
 def _spellings(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     """One label, however it is spelled."""
     vocabulary = Vocabulary.of(PROTOCOL)
-    known = [spelled.encode() for dimension in vocabulary.dimensions for spelled in vocabulary.known[dimension]]
+    known = [spelled.encode() for dimension in vocabulary.dimensions for spelled in vocabulary.shown[dimension]]
 
     def feed(content: bytes) -> None:
         text = content.decode("utf-8", "replace")
@@ -195,12 +195,12 @@ def _portraits(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     folder.mkdir(parents=True, exist_ok=True)
     head = ",".join(
         (
-            *portraits.NAMED,
+            *portraits.ID_COLUMNS,
             "image",
             "path",
             "licence",
             "split",
-            *portraits.SIZED,
+            *portraits.SIZE_COLUMNS,
             "upscaling",
             *PROTOCOL.groups.dimensions,
         )

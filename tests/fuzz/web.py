@@ -171,7 +171,7 @@ def _site(site: Site, stack: ExitStack) -> tuple[Input, Feed]:
 def _select(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     folder.mkdir(parents=True, exist_ok=True)
     plan = shelf.make_plan(folder, shelf.FEW)
-    store = stack.enter_context(Store.hold(plan.folder))
+    store = stack.enter_context(Store.open_for_writing(plan.folder))
     shelf.fill(plan, store)
     one, sessions = store.candidates()[0], Sessions(KEY, ("anna", "ben"))
     fields = {

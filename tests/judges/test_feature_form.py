@@ -16,7 +16,7 @@ from stillme.judges.feature_form import AGAIN, MAX_FEATURE_CHARS, SENTENCE, Feat
 from stillme.plan.mitigation.linter import leaks
 from stillme.protocol import builtin
 from stillme.sources import heads
-from stillme.sources.heads.signature import signature
+from stillme.sources.heads import signature
 
 PROTOCOL = builtin()
 assert PROTOCOL.mitigation is not None

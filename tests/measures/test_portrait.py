@@ -36,7 +36,7 @@ from stillme.measures.portrait_quality import (
 from stillme.measures.view import Optics, View
 from stillme.protocol import Protocol
 from stillme.sources import heads
-from stillme.sources.selection.criteria import judge
+from stillme.sources.selection.screen import judge
 from stillme.stats.passing import passing
 from tests.measures import pairs
 

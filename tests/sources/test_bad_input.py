@@ -18,7 +18,7 @@ from stillme.core.errors import FaultsError
 from stillme.sources import Reason, Remark, files
 from stillme.sources.fairface import FairFace, Settings, read
 from stillme.sources.files import Flaw, inside, open_files
-from stillme.sources.tables import LONGEST_LINE, SEPARATORS, open_table
+from stillme.sources.tables import MAX_LINE_CHARS, SEPARATORS, open_table
 from tests.sources import written
 
 
@@ -146,7 +146,10 @@ def test_wrong_columns_are_listed_with_a_near_match(tmp_path: Path) -> None:
         ),
         ("file,race\n".encode("utf-16"), "labels.csv:1: is not UTF-8 text"),
         (b"file\0,race\n", "holds NUL characters"),
-        (b"file,race\n" + b"x" * (LONGEST_LINE + 5), "labels.csv:2: has a line of more than 1,000,000 characters"),
+        (
+            b"file,race\n" + b"x" * (MAX_LINE_CHARS + 5),
+            "labels.csv:2: has a line of more than 1,000,000 characters",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_read_says_why(tmp_path: Path, content: bytes, said: str) -> None:
@@ -251,7 +254,7 @@ def only(path: Path, name: str) -> bytes | Flaw:
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST", 1000)
+    monkeypatch.setattr(files, "MAX_IMAGE_BYTES", 1000)
     (tmp_path / "1.jpg").write_bytes(b"x" * 1001)
     (tmp_path / "2.jpg").write_bytes(b"x" * 1000)
     found = only(tmp_path, "1.jpg")
@@ -267,7 +270,7 @@ def zipped(path: Path, content: bytes = b"x" * 5000, packing: int = zipfile.ZIP_
 
 
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST", 1000)
+    monkeypatch.setattr(files, "MAX_IMAGE_BYTES", 1000)
     path = zipped(tmp_path / "a.zip")
     told = open_files(path).flaw("1.jpg")
     assert told is not None and told.reason is Reason.TOO_LARGE
@@ -287,13 +290,13 @@ def test_a_broken_member_costs_itself_only(tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.zip", b"0123456789" * 10, zipfile.ZIP_STORED)
     path.write_bytes(path.read_bytes().replace(b"01234", b"0x234", 1))
     found = only(path, "1.jpg")
-    assert isinstance(found, Flaw) and "1.jpg cannot be unpacked: Bad CRC-32" in found.said
+    assert isinstance(found, Flaw) and "1.jpg cannot be unpacked: Bad CRC-32" in found.message
     assert only(path, "2.jpg") == b"fine"
 
 
 def test_packings_without_a_bound_are_not_read(tmp_path: Path) -> None:
     found = only(zipped(tmp_path / "a.zip", packing=zipfile.ZIP_LZMA), "1.jpg")
-    assert isinstance(found, Flaw) and "pack the zip with 'deflate'" in found.said
+    assert isinstance(found, Flaw) and "pack the zip with 'deflate'" in found.message
 
 
 def test_an_encrypted_member_is_said(tmp_path: Path) -> None:
@@ -303,7 +306,7 @@ def test_an_encrypted_member_is_said(tmp_path: Path) -> None:
         content[content.index(mark) + flags] |= 1
     path.write_bytes(content)
     found = only(path, "1.jpg")
-    assert isinstance(found, Flaw) and "1.jpg is encrypted in a.zip" in found.said
+    assert isinstance(found, Flaw) and "1.jpg is encrypted in a.zip" in found.message
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x05\x06"])

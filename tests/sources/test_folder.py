@@ -21,7 +21,7 @@ COLUMNS = {"file": "path", "race": "ethnicity", "age": "years", "split": "part"}
 def open_(place: Path, **settings: object) -> Listed | Named:
     own = {"hair": {"covered": ("hijab",), "open": ()}}
     given = {"folder": "images", **LICENCE, **settings}
-    return read(Settings.model_validate(given), place, written.vocabulary(own=own))
+    return read(Settings.model_validate(given), place, written.vocabulary(custom=own))
 
 
 def fill(folder: Path, *names: str) -> Path:

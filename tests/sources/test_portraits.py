@@ -21,7 +21,7 @@ from stillme.plan.config import Config
 from stillme.protocol import Protocol
 from stillme.sources import portraits
 from stillme.sources.portraits import Settings
-from stillme.sources.selection import manifest
+from stillme.sources.selection import export
 from stillme.sources.selection.store import Store
 from stillme.steps import forecast
 from tests.sources.selection.exported import decide, selection
@@ -31,9 +31,9 @@ Load = Callable[..., Config]
 
 def exported(folder: Path, **changes: object) -> Path:
     plan = selection(folder, **changes)  # type: ignore[arg-type]
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         decide(store, plan)
-        return manifest.export(plan, store, folder / "portraits")
+        return export.export_portraits(plan, store, folder / "portraits")
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +197,7 @@ def change(folder: Path, parquet: bool = True, **values: Any) -> None:
     changed = frame.with_columns(
         [pl.when(first).then(pl.lit(value)).otherwise(pl.col(name)).alias(name) for name, value in values.items()]
     )
-    (folder / "portraits.csv").write_bytes(manifest._csv(changed))
+    (folder / "portraits.csv").write_bytes(export._csv(changed))
     if parquet:
         changed.write_parquet(folder / "portraits.parquet")
 

@@ -20,7 +20,7 @@ from people import Person
 from PIL import Image
 from portrait import Layers
 
-from stillme.sources.heads.backdrop import SIZE
+from stillme.sources.heads import SIZE
 
 HALF = SIZE // 2
 Bytes = NDArray[np.uint8]

@@ -23,7 +23,7 @@ from shade import Camera, Eyes, Stage
 
 import shape
 from shape import Body
-from stillme.sources.heads.backdrop import SIZE, backdrop
+from stillme.sources.heads import SIZE, backdrop
 
 Floats = NDArray[np.floating[Any]]
 Bytes = NDArray[np.uint8]

@@ -24,9 +24,9 @@ def init(
     file: Annotated[Path, typer.Option(help="The file to write.")] = SELECTION,
 ) -> None:
     """Write a commented selection.yaml that fits the data set in a folder."""
-    from stillme.sources.selection import starting
+    from stillme.sources.selection.config import init as write_selection
 
-    print(f"Wrote {starting.init(data, file)}")
+    print(f"Wrote {write_selection(data, file)}")
     print(f"Next: stillme sources sample {file}")
 
 
@@ -39,22 +39,22 @@ def sample(
 ) -> None:
     """Draw candidates for every cell of the grid, in pools; says what was skipped and which cells stay short."""
     from stillme.engine.progress import Progress
-    from stillme.sources.selection import config, flow, words
+    from stillme.sources.selection import config, flow, render
 
     found = flow.sample(file, pools, strict, Progress.fitting(as_json))
     grid = config.load(file, data_sets=False).grid
-    print(json.dumps(words.plain(found)) if as_json else words.sampled(found, grid, file))
+    print(json.dumps(render.to_json_value(found)) if as_json else render.sampled(found, grid, file))
 
 
 @app.command()
 def screen(file: SelectionFile = SELECTION, as_json: AsJson = False) -> None:
     """Measure the six criteria of every candidate, and say which groups pass less often."""
     from stillme.engine.progress import Progress
-    from stillme.sources.selection import config, flow, words
+    from stillme.sources.selection import config, flow, render
 
     found = flow.screen(file, Progress.fitting(as_json))
     plan = config.load(file, data_sets=False)
-    print(json.dumps(words.plain(found)) if as_json else words.screened(found, plan, file))
+    print(json.dumps(render.to_json_value(found)) if as_json else render.screened(found, plan, file))
 
 
 @app.command()
@@ -76,10 +76,10 @@ def select(
 @app.command()
 def status(file: SelectionFile = SELECTION, as_json: AsJson = False) -> None:
     """Say how far a selection is: cells decided, choices by pool, actions and hours, agreement."""
-    from stillme.sources.selection import flow, words
+    from stillme.sources.selection import flow, render
 
     found = flow.status(file)
-    print(json.dumps(words.plain(found)) if as_json else words.standing(found))
+    print(json.dumps(render.to_json_value(found)) if as_json else render.render_progress(found))
 
 
 @app.command()

@@ -32,7 +32,7 @@ from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis, Outcome, Prompt
 from stillme.sources import heads, looks
-from stillme.sources.heads.signature import key_in
+from stillme.sources.heads import key_in
 
 VERSION = 2  # raise when the same settings and seed give other pixels
 TRUTHS = Path(__file__).parent / "truths"

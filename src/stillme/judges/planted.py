@@ -34,8 +34,7 @@ from stillme.judges import PLANTED_SCORE
 from stillme.judges.feature_form import SENTENCE
 from stillme.protocol import Protocol
 from stillme.sources import heads
-from stillme.sources.heads import Head
-from stillme.sources.heads.signature import key_in
+from stillme.sources.heads import Head, key_in
 
 VERSION = 1  # raise when the same settings and request give other scores
 

@@ -1,4 +1,4 @@
-"""Reads a protocol folder whole, or says everything that is wrong with it at once.
+"""Reads a protocol folder whole, or raises everything that is wrong with it at once.
 
 The built-in protocol and a user's own folder go through the same code. The hash covers every file, so two
 runs with equal hashes asked the same questions of the same groups.
@@ -25,7 +25,6 @@ from stillme.protocol.schema import (
     Arm,
     Axis,
     Calibration,
-    Cut,
     Declared,
     Editors,
     Expected,
@@ -41,14 +40,10 @@ from stillme.protocol.schema import (
     Prompt,
     Prompts,
     Pronouns,
-    Question,
-    Questionnaire,
     Rubrics,
-    StudyPresets,
-    StudyRules,
-    StudyTexts,
     Winobias,
 )
+from stillme.protocol.study_schema import Question, Questionnaire, StudyPresets, StudyRules, StudyTexts
 
 BUILTIN = Path(__file__).parent / "files"
 _MODELS: dict[str, type[BaseModel]] = {
@@ -60,13 +55,19 @@ _MODELS: dict[str, type[BaseModel]] = {
     "editors.yaml": Editors,
     "study_rules.yaml": StudyRules,
 }
-_OPTIONAL: dict[str, type[BaseModel]] = {"measures.yaml": Instruments, "portraits.yaml": Portraits}
-_OPTIONAL |= {"mitigation.yaml": Mitigation, "calibration.yaml": Calibration, "analysis.yaml": Declared}
-_OPTIONAL |= {"study_texts.yaml": StudyTexts, "study_presets.yaml": StudyPresets}
+_OPTIONAL_MODELS: dict[str, type[BaseModel]] = {
+    "measures.yaml": Instruments,
+    "portraits.yaml": Portraits,
+    "mitigation.yaml": Mitigation,
+    "calibration.yaml": Calibration,
+    "analysis.yaml": Declared,
+    "study_texts.yaml": StudyTexts,
+    "study_presets.yaml": StudyPresets,
+}
 _TEMPLATES = ("templates/judge_structure.txt", "templates/feature_extraction.txt")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Protocol:
     """Everything that is asked and how it is read. Immutable; `hash` names it."""
 
@@ -116,27 +117,29 @@ class Protocol:
 
     def axes_of(self, prompt: str) -> tuple[str, ...]:
         """The axes that a judge is asked about for a prompt, in the rubric's order."""
-        return tuple(a.id for a in self.rubrics.axes if a.only_prompts is None or prompt in a.only_prompts)
+        return tuple(
+            axis.id for axis in self.rubrics.axes if axis.only_prompts is None or prompt in axis.only_prompts
+        )
 
     def asked(self, questionnaire: str) -> tuple[Question, ...]:
         """The questions of a questionnaire, its own or those that it takes from another."""
-        sheet = self.questionnaires[questionnaire]
-        return sheet.questions or self.questionnaires[sheet.questions_from or ""].questions
+        own = self.questionnaires[questionnaire]
+        return own.questions or self.questionnaires[own.questions_from or ""].questions
 
     def expected(self, kind: Kind) -> dict[str, Expected]:
         """What is true of a calibration pair on every axis that judges are asked about."""
         assert self.calibration is not None
-        told = {**self.calibration.otherwise, **kind.expects}
-        return {axis: told.get(axis) or _neutral(self.axes[axis]) for axis in self.axes_of(kind.id)}
+        expected = {**self.calibration.otherwise, **kind.expects}
+        for axis in self.axes_of(kind.id):
+            if axis not in expected:
+                neutral = self.axes[axis].neutral
+                assert neutral is not None  # the protocol was checked
+                expected[axis] = Expected(score=neutral, within=(neutral, neutral))
+        return {axis: expected[axis] for axis in self.axes_of(kind.id)}
 
     def unrequested(self, prompt: str, axis: str) -> bool:
         """False where the prompt itself asks for a change on this axis: such a change is not drift."""
         return self.axes[axis].attribute not in self.prompt[prompt].may_change
-
-
-def _neutral(axis: Axis) -> Expected:
-    assert axis.neutral is not None  # the protocol was checked
-    return Expected(score=axis.neutral, within=(axis.neutral, axis.neutral))
 
 
 def builtin() -> Protocol:
@@ -148,115 +151,116 @@ def load(folder: Path) -> Protocol:
     """The protocol in `folder`, or every fault in it."""
     if not folder.is_dir():
         raise FaultsError([Fault(str(folder), 0, "", "is not a folder with a protocol in it")])
-    return from_files(dict(_files(folder)), "protocol" if folder == BUILTIN else str(folder))
+    files = {
+        path.relative_to(folder).as_posix(): read_text(path)
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in (".yaml", ".txt", ".csv") and path.is_file()
+    }
+    return from_files(files, "protocol" if folder == BUILTIN else str(folder))
 
 
 def chosen(word: str, folder: Path, document: Document) -> Protocol:
-    """What `protocol:` in a document says: the built-in one, or a folder beside the document."""
+    """The protocol that `protocol:` in a document names: the built-in one, or a folder next to the document."""
     if word == "builtin":
         return load(BUILTIN)
     path = folder / word
-    if not _is_folder(path):
-        said = f"{path} is not a folder; give a protocol folder or 'builtin'"
-        raise FaultsError([document.fault(("protocol",), said)])
+    try:
+        is_folder = path.is_dir()
+    except OSError:  # e.g. a name longer than any folder's
+        is_folder = False
+    if not is_folder:
+        message = f"{path} is not a folder; give a protocol folder or 'builtin'"
+        raise FaultsError([document.fault(("protocol",), message)])
     return load(path)
 
 
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # e.g. a name longer than any folder's
-        return False
-
-
-def from_files(files: dict[str, str], where: str) -> Protocol:
-    """The protocol whose files (name -> text) these are; `where` names them in faults."""
-    documents = {n: Document(f"{where}/{n}", t) for n, t in files.items() if n.endswith(".yaml")}
-    faults = [Fault(f"{where}/{name}", 0, "", problem) for name, problem in _misplaced(files)]
-    parts = _parts(documents)
+def from_files(files: dict[str, str], location: str) -> Protocol:
+    """The protocol whose files (name -> text) these are; `location` names them in faults."""
+    documents = {
+        name: Document(f"{location}/{name}", text) for name, text in files.items() if name.endswith(".yaml")
+    }
+    required = (*_MODELS, *_TEMPLATES)
+    problems = {name: "does not exist; a protocol folder needs it" for name in required if name not in files}
+    for name in files:
+        known = (*required, *_OPTIONAL_MODELS)
+        if name not in known and name.split("/")[0] not in ("questionnaires", "published"):
+            problems[name] = "is not a file that a protocol has; take it out"
+    faults = [Fault(f"{location}/{name}", 0, "", problem) for name, problem in problems.items()]
+    parts: dict[str, Any] = {}
+    for name, model in (_MODELS | _OPTIONAL_MODELS).items():
+        if name in documents:
+            part = "manifest" if model is Manifest else name.removesuffix(".yaml")
+            parts[part] = documents[name].read_as(model)
+    questionnaires = [
+        document.read_as(Questionnaire)
+        for name, document in documents.items()
+        if name.startswith("questionnaires/")
+    ]
     faults += [fault for document in documents.values() for fault in document.faults]
     if faults:
         raise FaultsError(faults)
-    protocol = Protocol(**parts, **_plain_parts(files), files=files, hash=_hash(files))
+    protocol = Protocol(
+        **parts,
+        questionnaires={questionnaire.id: questionnaire for questionnaire in questionnaires if questionnaire},
+        templates={Path(name).stem: files[name] for name in _TEMPLATES},
+        published={
+            Path(name).stem: tuple(csv.DictReader(io.StringIO(text)))
+            for name, text in files.items()
+            if name.startswith("published/")
+        },
+        files=files,
+        hash=_hash(files),
+    )
     if faults := _cross_checks(protocol, documents):
         raise FaultsError(faults)
     return protocol
 
 
-def _files(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(folder.rglob("*")):
-        if path.suffix in (".yaml", ".txt", ".csv") and path.is_file():
-            yield path.relative_to(folder).as_posix(), read_text(path)
-
-
-def _misplaced(files: dict[str, str]) -> Iterator[tuple[str, str]]:
-    needed = (*_MODELS, *_TEMPLATES)
-    for name in needed:
-        if name not in files:
-            yield name, "does not exist; a protocol folder needs it"
-    for name in files:
-        if name not in (*needed, *_OPTIONAL) and name.split("/")[0] not in ("questionnaires", "published"):
-            yield name, "is not a file that a protocol has; take it out"
-
-
-def _parts(documents: dict[str, Document]) -> dict[str, Any]:
-    parts: dict[str, Any] = {}
-    for name, model in (_MODELS | _OPTIONAL).items():
-        if name in documents:
-            key = "manifest" if model is Manifest else name.removesuffix(".yaml")
-            parts[key] = documents[name].read_as(model)
-    sheets = [d.read_as(Questionnaire) for n, d in documents.items() if n.startswith("questionnaires/")]
-    parts["questionnaires"] = {sheet.id: sheet for sheet in sheets if sheet is not None}
-    return parts
-
-
-def _plain_parts(files: dict[str, str]) -> dict[str, Any]:
-    tables = {n: t for n, t in files.items() if n.startswith("published/")}
-    return {
-        "templates": {Path(n).stem: files[n] for n in _TEMPLATES},
-        "published": {Path(n).stem: tuple(csv.DictReader(io.StringIO(t))) for n, t in tables.items()},
-    }
-
-
 def _hash(files: dict[str, str]) -> str:
-    whole = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for name in sorted(files):
-        whole.update(f"{name}\0{len(files[name].encode())}\0{files[name]}".encode())
-    return whole.hexdigest()
+        sha256.update(f"{name}\0{len(files[name].encode())}\0{files[name]}".encode())
+    return sha256.hexdigest()
 
 
-# Cross-checks: what one file says of another. Each yields (file, field, problem).
+# Cross-checks of one file with another. Each yields (file, field, problem).
 
-_Finding = tuple[str, Path_, str]
+_Problem = tuple[str, Path_, str]
 
 
 def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fault]:
-    checks: tuple[Callable[[Protocol], Iterable[_Finding]], ...] = (
+    checks: tuple[Callable[[Protocol], Iterable[_Problem]], ...] = (
         _check_unique_ids,
         _check_groups,
-        _check_prompts,
-        _check_rubrics,
+        _check_prompts_and_rubrics,
         _check_manifest,
         _check_winobias,
         _check_questionnaires,
         _check_measures,
-        _check_controls,
         _check_portraits,
         _check_mitigation,
         _check_calibration,
         _check_analysis,
         _check_studies,
     )
-    found = [finding for check in checks for finding in check(protocol)]
-    files = {str(d.data.get("id")): name for name, d in documents.items() if name.startswith("questionnaires/")}
-    return [documents[files.get(file, file)].fault(path, said) for file, path, said in found]
+    # A questionnaire is known by its id, whatever its file is called.
+    files = {
+        str(document.data.get("id")): name
+        for name, document in documents.items()
+        if name.startswith("questionnaires/")
+    }
+    return [
+        documents[files.get(file, file)].fault(path, problem)
+        for check in checks
+        for file, path, problem in check(protocol)
+    ]
 
 
 def _repeats(words: Iterable[str]) -> list[str]:
     return [word for word, count in Counter(words).items() if count > 1]
 
 
-def _check_unique_ids(protocol: Protocol) -> Iterator[_Finding]:
+def _check_unique_ids(protocol: Protocol) -> Iterator[_Problem]:
     lists: list[tuple[str, Path_, Iterable[Any]]] = [
         ("prompts.yaml", ("prompts",), protocol.prompts.prompts),
         ("winobias.yaml", ("prompts",), protocol.winobias.prompts),
@@ -265,14 +269,14 @@ def _check_unique_ids(protocol: Protocol) -> Iterator[_Finding]:
         ("editors.yaml", ("judges",), protocol.editors.judges),
         ("protocol.yaml", ("arms",), protocol.manifest.arms),
         ("measures.yaml", ("controls",), protocol.measures.controls if protocol.measures else ()),
-        *(("groups.yaml", (d,), groups) for d, groups in protocol.groups.dimensions.items()),
+        *(("groups.yaml", (name,), groups) for name, groups in protocol.groups.dimensions.items()),
     ]
     for file, path, rows in lists:
         for word in _repeats(row.id for row in rows):
             yield file, path, f"the id '{word}' stands there more than once"
 
 
-def _check_groups(protocol: Protocol) -> Iterator[_Finding]:
+def _check_groups(protocol: Protocol) -> Iterator[_Problem]:
     dimensions = protocol.groups.dimensions
     for dimension, group in protocol.groups.reference_group.items():
         path = ("reference_group", dimension)
@@ -281,25 +285,21 @@ def _check_groups(protocol: Protocol) -> Iterator[_Finding]:
         elif group not in protocol.groups.ids(dimension):
             yield "groups.yaml", path, unknown(group, "group", protocol.groups.ids(dimension))
     for dimension, groups in dimensions.items():
-        for alias in _repeats(alias.casefold() for g in groups for alias in {a.casefold() for a in g.aliases}):
+        aliases = (alias for group in groups for alias in {alias.casefold() for alias in group.aliases})
+        for alias in _repeats(aliases):
             yield "groups.yaml", (dimension,), f"the alias '{alias}' belongs to more than one group"
 
 
-def _check_prompts(protocol: Protocol) -> Iterator[_Finding]:
-    attributes = {axis.attribute for axis in protocol.rubrics.axes if axis.attribute}
+def _check_prompts_and_rubrics(protocol: Protocol) -> Iterator[_Problem]:
+    axes, attributes = protocol.axes, sorted({axis.attribute for axis in protocol.rubrics.axes if axis.attribute})
     for index, prompt in enumerate(protocol.prompts.prompts):
         for word in prompt.may_change:
             if word not in attributes:
-                said = unknown(word, "attribute of an axis in rubrics.yaml", sorted(attributes))
-                yield "prompts.yaml", ("prompts", index, "may_change"), said
-
-
-def _check_rubrics(protocol: Protocol) -> Iterator[_Finding]:
-    prompts = {prompt.id for prompt in protocol.prompts.prompts}
-    axes = protocol.axes
+                message = unknown(word, "attribute of an axis in rubrics.yaml", attributes)
+                yield "prompts.yaml", ("prompts", index, "may_change"), message
     for index, axis in enumerate(protocol.rubrics.axes):
         for word in axis.only_prompts or ():
-            if word not in prompts:
+            if word not in protocol.prompt:
                 yield "rubrics.yaml", ("axes", index, "only_prompts"), f"'{word}' is not a prompt"
     for name, outcome in protocol.rubrics.outcomes.items():
         if outcome.axis not in axes:
@@ -308,17 +308,17 @@ def _check_rubrics(protocol: Protocol) -> Iterator[_Finding]:
             yield "rubrics.yaml", ("outcomes", name), f"the bound is not a point of the axis '{outcome.axis}'"
 
 
-def _check_manifest(protocol: Protocol) -> Iterator[_Finding]:
+def _check_manifest(protocol: Protocol) -> Iterator[_Problem]:
     outcomes, dimensions = protocol.rubrics.outcomes, protocol.groups.dimensions
     tables = protocol.manifest.tables
-    named = [
+    outcome_ids = [
         *tables.outcomes_by_editor,
         *tables.contrasts,
         *tables.gallery,
         *tables.panels,
         tables.change_by_group.outcome,
     ]
-    for word in named:
+    for word in outcome_ids:
         if word not in outcomes:
             yield "protocol.yaml", ("tables",), unknown(word, "outcome", outcomes)
     for word in tables.grid:
@@ -334,38 +334,39 @@ def _check_manifest(protocol: Protocol) -> Iterator[_Finding]:
         yield "protocol.yaml", ("presets",), "needs a preset named 'default'"
 
 
-def _check_winobias(protocol: Protocol) -> Iterator[_Finding]:
-    yield from _check_genders(protocol)
+def _check_winobias(protocol: Protocol) -> Iterator[_Problem]:
+    genders, known = protocol.winobias.genders, protocol.groups.ids("gender")
+    for word in genders:
+        if word not in known:
+            yield "winobias.yaml", ("genders", word), unknown(word, "gender of groups.yaml", known)
+    if genders and sorted(gender.presents for gender in genders.values()) != ["feminine", "masculine"]:
+        yield "winobias.yaml", ("genders",), "names one group that presents masculine and one feminine"
     occupations = protocol.winobias.occupations
     for index, prompt in enumerate(protocol.winobias.prompts):
         if prompt.target not in occupations.get(prompt.stereotype, ()):
-            said = f"'{prompt.target}' is not listed as a {prompt.stereotype} occupation"
-            yield "winobias.yaml", ("prompts", index, "target"), said
+            message = f"'{prompt.target}' is not listed as a {prompt.stereotype} occupation"
+            yield "winobias.yaml", ("prompts", index, "target"), message
         if prompt.forms is not None:
-            for order, said in _misfits(protocol, prompt, prompt.forms):
-                yield "winobias.yaml", ("prompts", index, "forms", order), said
+            for order, message in _form_problems(protocol, prompt, prompt.forms):
+                yield "winobias.yaml", ("prompts", index, "forms", order), message
 
 
-def _check_genders(protocol: Protocol) -> Iterator[_Finding]:
-    genders = protocol.winobias.genders
-    for word in genders:
-        if word not in protocol.groups.ids("gender"):
-            said = unknown(word, "gender of groups.yaml", protocol.groups.ids("gender"))
-            yield "winobias.yaml", ("genders", word), said
-    if genders and sorted(one.presents for one in genders.values()) != ["feminine", "masculine"]:
-        yield "winobias.yaml", ("genders",), "names one group that presents masculine and one feminine"
-
-
-def _misfits(protocol: Protocol, prompt: PairPrompt, forms: PairForms) -> Iterator[tuple[str, str]]:
-    """What is wrong with the two forms of a sentence: (which, what)."""
+def _form_problems(protocol: Protocol, prompt: PairPrompt, forms: PairForms) -> Iterator[tuple[str, str]]:
+    """What is wrong with the two forms of a sentence: which form, and the problem."""
+    occupations = (prompt.target, prompt.other)
     for order, text in forms:
         has_slot = any(f"{{{slot}}}" in text for slot in Pronouns.model_fields)
         if has_slot != (prompt.pronoun is not None):
             yield order, "has a pronoun's slot where the prompt has a pronoun, and only there"
-        places = [_place(word, text) for word in (prompt.target, prompt.other)]
-        if min(places) < 0:
-            yield order, f"does not name '{(prompt.target, prompt.other)[places.index(min(places))]}'"
-        elif (places[0] < places[1]) != (order == "first"):
+        # An occupation is named at least by its first word.
+        matches = [
+            re.search(rf"\b{re.escape(occupation.split()[0])}\b", text, re.IGNORECASE)
+            for occupation in occupations
+        ]
+        target, other = matches
+        if target is None or other is None:
+            yield order, f"does not name '{occupations[matches.index(None)]}'"
+        elif (target.start() < other.start()) != (order == "first"):
             yield order, f"names '{prompt.target}' {'after' if order == 'first' else 'before'} '{prompt.other}'"
     try:
         as_printed = forms.written("first", protocol.winobias.pronouns(prompt.pronoun))
@@ -377,90 +378,75 @@ def _misfits(protocol: Protocol, prompt: PairPrompt, forms: PairForms) -> Iterat
         yield "first", f"reads '{as_printed}', which is not the text"
 
 
-def _place(occupation: str, text: str) -> int:
-    """Where an occupation is named, at least by its first word; -1 where it is not."""
-    word = re.escape(occupation.split()[0])
-    found = re.search(rf"\b{word}\b", text, re.IGNORECASE)
-    return found.start() if found else -1
-
-
-def _check_questionnaires(protocol: Protocol) -> Iterator[_Finding]:
-    for sheet in protocol.questionnaires.values():
-        if sheet.questions_from:
-            yield from _check_lender(protocol, sheet.id, sheet.questions_from)
-        for index, question in enumerate(sheet.questions):
-            if question.axis and question.axis not in protocol.axes:
-                yield sheet.id, ("questions", index, "axis"), unknown(question.axis, "axis", protocol.axes)
-
-
-def _check_lender(protocol: Protocol, borrower: str, lender: str) -> Iterator[_Finding]:
+def _check_questionnaires(protocol: Protocol) -> Iterator[_Problem]:
     """Questions are taken from a questionnaire that has some, not from one that takes them itself."""
-    sheet = protocol.questionnaires.get(lender)
-    if sheet is None:
-        yield borrower, ("questions_from",), f"there is no questionnaire '{lender}'"
-    elif not sheet.questions:
-        yield borrower, ("questions_from",), f"'{lender}' has no questions of its own"
+    for questionnaire in protocol.questionnaires.values():
+        if lender := questionnaire.questions_from:
+            if lender not in protocol.questionnaires:
+                yield questionnaire.id, ("questions_from",), f"there is no questionnaire '{lender}'"
+            elif not protocol.questionnaires[lender].questions:
+                yield questionnaire.id, ("questions_from",), f"'{lender}' has no questions of its own"
+        for index, question in enumerate(questionnaire.questions):
+            if question.axis and question.axis not in protocol.axes:
+                message = unknown(question.axis, "axis", protocol.axes)
+                yield questionnaire.id, ("questions", index, "axis"), message
 
 
-def _check_studies(protocol: Protocol) -> Iterator[_Finding]:
+def _check_studies(protocol: Protocol) -> Iterator[_Problem]:
     if protocol.study_presets is None:
         return
-    file, sheets = "study_presets.yaml", protocol.questionnaires
-    whole = {name for name, sheet in sheets.items() if sheet.questions or sheet.questions_from in sheets}
+    file, questionnaires = "study_presets.yaml", protocol.questionnaires
+    with_questions = {
+        name
+        for name, questionnaire in questionnaires.items()
+        if questionnaire.questions or questionnaire.questions_from in questionnaires
+    }
     for index, preset in enumerate(protocol.study_presets.presets):
-        if preset.questionnaire not in sheets:
-            said = unknown(preset.questionnaire, "questionnaire", sheets)
-            yield file, ("presets", index, "questionnaire"), said
+        if preset.questionnaire not in questionnaires:
+            message = unknown(preset.questionnaire, "questionnaire", questionnaires)
+            yield file, ("presets", index, "questionnaire"), message
     for index, lesson in enumerate(protocol.study_presets.lessons):
         if lesson.prompt not in protocol.prompt:
             yield file, ("lessons", index, "prompt"), unknown(lesson.prompt, "prompt", protocol.prompt)
         for word in lesson.questionnaires:
-            if word not in sheets:
-                yield file, ("lessons", index, "questionnaires"), unknown(word, "questionnaire", sheets)
-            elif word in whole and lesson.question not in {one.id for one in protocol.asked(word)}:
+            if word not in questionnaires:
+                message = unknown(word, "questionnaire", questionnaires)
+                yield file, ("lessons", index, "questionnaires"), message
+            elif word in with_questions and lesson.question not in {q.id for q in protocol.asked(word)}:
                 yield file, ("lessons", index, "question"), f"'{lesson.question}' is not asked by '{word}'"
 
 
-def _check_measures(protocol: Protocol) -> Iterator[_Finding]:
+def _check_measures(protocol: Protocol) -> Iterator[_Problem]:
     if protocol.measures is None:
         return
+    file, axes = "measures.yaml", protocol.axes
     for name, cut in protocol.measures.cuts.items():
-        yield from _check_cut(protocol, name, cut)
+        axis = axes.get(cut.axis)
+        if axis is None:
+            yield file, (name, "axis"), unknown(cut.axis, "axis", axes)
+            continue
+        if not axis.is_signed:
+            message = f"'{cut.axis}' has no neutral point between lower and higher ones, which a shift needs"
+            yield file, (name, "axis"), message
+        needed = len(axis.scale) - 1
+        if len(cut.cut_points) != needed:
+            message = f"has {len(cut.cut_points)} cut points; the scale of '{cut.axis}' needs {needed}"
+            yield file, (name, "cut_points"), message
     rule = protocol.measures.no_change
-    if rule.axis not in protocol.axes:
-        yield "measures.yaml", ("no_change", "axis"), unknown(rule.axis, "axis", protocol.axes)
-    elif rule.score not in protocol.axes[rule.axis].scale:
-        yield "measures.yaml", ("no_change", "score"), f"is not a point of the axis '{rule.axis}'"
-
-
-def _check_cut(protocol: Protocol, name: str, cut: Cut) -> Iterator[_Finding]:
-    axis = protocol.axes.get(cut.axis)
-    if axis is None:
-        yield "measures.yaml", (name, "axis"), unknown(cut.axis, "axis", protocol.axes)
-        return
-    if not axis.is_signed:
-        said = f"'{cut.axis}' has no neutral point between lower and higher ones, which a shift needs"
-        yield "measures.yaml", (name, "axis"), said
-    between = len(axis.scale) - 1
-    if len(cut.cut_points) != between:
-        said = f"has {len(cut.cut_points)} cut points; the scale of '{cut.axis}' needs {between}"
-        yield "measures.yaml", (name, "cut_points"), said
-
-
-def _check_controls(protocol: Protocol) -> Iterator[_Finding]:
-    if protocol.measures is None:
-        return
+    if rule.axis not in axes:
+        yield file, ("no_change", "axis"), unknown(rule.axis, "axis", axes)
+    elif rule.score not in axes[rule.axis].scale:
+        yield file, ("no_change", "score"), f"is not a point of the axis '{rule.axis}'"
     for index, control in enumerate(protocol.measures.controls):
         if control.id in protocol.prompt:
-            said = f"'{control.id}' is the id of a prompt already"
-            yield "measures.yaml", ("controls", index, "id"), said
-    asked = [control.id for control in protocol.measures.controls_by("prompt")]
+            yield "measures.yaml", ("controls", index, "id"), f"'{control.id}' is the id of a prompt already"
+    prompted = [control.id for control in protocol.measures.controls_by("prompt")]
     word = protocol.measures.no_change.control
-    if word not in asked:
-        yield "measures.yaml", ("no_change", "control"), unknown(word, "control by: prompt", asked)
+    if word not in prompted:
+        yield "measures.yaml", ("no_change", "control"), unknown(word, "control by: prompt", prompted)
 
 
-def _check_mitigation(protocol: Protocol) -> Iterator[_Finding]:
+def _check_mitigation(protocol: Protocol) -> Iterator[_Problem]:
     rules = protocol.mitigation
     if rules is None:
         return
@@ -477,53 +463,54 @@ def _check_mitigation(protocol: Protocol) -> Iterator[_Finding]:
             yield "mitigation.yaml", ("drifted",), unknown(word, "outcome", protocol.rubrics.outcomes)
 
 
-def _check_calibration(protocol: Protocol) -> Iterator[_Finding]:
+def _check_calibration(protocol: Protocol) -> Iterator[_Problem]:
     rules = protocol.calibration
     if rules is None:
         return
-    file, made = "calibration.yaml", [kind.id for kind in rules.made()]
+    file, made_kinds = "calibration.yaml", [kind.id for kind in rules.made()]
     controls = protocol.measures.controls if protocol.measures else ()
-    taken = {*protocol.prompt, *protocol.pair, *(control.id for control in controls)}
+    used_ids = {*protocol.prompt, *protocol.pair, *(control.id for control in controls)}
     for word in _repeats(kind.id for kind in rules.kinds):
         yield file, ("kinds",), f"the id '{word}' stands there more than once"
     yield from _check_expected(protocol, rules.otherwise, ("otherwise",))
     for index, kind in enumerate(rules.kinds):
-        if kind.id in taken:
+        if kind.id in used_ids:
             yield file, ("kinds", index, "id"), f"'{kind.id}' is the id of a prompt or a control already"
-        if kind.swaps and kind.swaps not in made:
-            yield file, ("kinds", index, "swaps"), unknown(kind.swaps, "kind that is made", made)
+        if kind.swaps and kind.swaps not in made_kinds:
+            yield file, ("kinds", index, "swaps"), unknown(kind.swaps, "kind that is made", made_kinds)
         yield from _check_expected(protocol, kind.expects, ("kinds", index, "expects"))
         for axis in protocol.axes_of(kind.id):
             if protocol.axes[axis].neutral is None and axis not in {**rules.otherwise, **kind.expects}:
                 yield file, ("kinds", index), f"expects nothing on the axis '{axis}', which has no neutral score"
 
 
-def _check_expected(protocol: Protocol, told: Mapping[str, Expected], at: Path_) -> Iterator[_Finding]:
-    for axis, expected in told.items():
+def _check_expected(protocol: Protocol, expectations: Mapping[str, Expected], path: Path_) -> Iterator[_Problem]:
+    for axis, expected in expectations.items():
         if axis not in protocol.axes:
-            yield "calibration.yaml", (*at, axis), unknown(axis, "axis", protocol.axes)
+            yield "calibration.yaml", (*path, axis), unknown(axis, "axis", protocol.axes)
         elif not set(expected.within) <= set(protocol.axes[axis].scale):
-            yield "calibration.yaml", (*at, axis), f"{list(expected.within)} is not on the scale of '{axis}'"
+            yield "calibration.yaml", (*path, axis), f"{list(expected.within)} is not on the scale of '{axis}'"
 
 
-def _check_analysis(protocol: Protocol) -> Iterator[_Finding]:
-    declared, file = protocol.analysis, "analysis.yaml"
+def _check_analysis(protocol: Protocol) -> Iterator[_Problem]:
+    analysis_plan, file = protocol.analysis, "analysis.yaml"
     signed = [axis.id for axis in protocol.rubrics.axes if axis.is_signed]
-    for word in declared.primary.outcomes:
+    for word in analysis_plan.primary.outcomes:
         if word not in protocol.rubrics.outcomes:
             yield file, ("primary", "outcomes"), unknown(word, "outcome", protocol.rubrics.outcomes)
-    for word in declared.primary.net:
+    for word in analysis_plan.primary.net:
         if word not in signed:
             yield file, ("primary", "net"), unknown(word, "signed axis", signed)
-    for word in declared.noninferiority:
+    for word in analysis_plan.noninferiority:
         if word not in protocol.axes:
             yield file, ("noninferiority", word), unknown(word, "axis", protocol.axes)
 
 
-def _check_portraits(protocol: Protocol) -> Iterator[_Finding]:
+def _check_portraits(protocol: Protocol) -> Iterator[_Problem]:
     if protocol.portraits is None:
         return
-    dimensions, criteria = protocol.groups.dimensions, {c.id for c in protocol.groups.selection_criteria}
+    dimensions = protocol.groups.dimensions
+    criteria = {criterion.id for criterion in protocol.groups.selection_criteria}
     for part in ("outside", "fairface_classes", "utkface_classes"):
         for word in getattr(protocol.portraits, part):
             if word not in dimensions:

@@ -1,4 +1,7 @@
-"""The protocol's shape: every file's model, strict and frozen. Holds no values, only what a value may be."""
+"""The shape of the protocol's files, strict and frozen: no values, only what a value may be.
+
+What human raters are asked and read is in `study_schema`.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ Denominators = Literal["judged", "nominal"]
 Selection = Literal["stratified", "drifted"]
 Order = Literal["first", "second"]
 Offset = Annotated[int, Field(ge=-(2**31), le=2**31)]  # of a seed
-PUBLISHED = "published"  # the arm of the stereotype experiment in which everything is as it was printed
+PUBLISHED = "published"  # the arm of the stereotype experiment in which everything is as published
 JOINT = "joint"  # the mode in which one portrait of each gender is sent
 
 
 class Cue(StrEnum):
-    """What the pronoun of a sentence points at: with or against the stereotype, at nobody, or there is none."""
+    """Whether the pronoun of a sentence points with or against the stereotype, at neither, or is absent."""
 
     PRO = "pro"
     ANTI = "anti"
@@ -117,11 +120,11 @@ class PairForms(Frozen):
         'The cook left as they were late.'
         """
         text = self.first if order == "first" else self.second
-        return _SLOT.sub(lambda slot: _filled(slot[1], pronouns), text)
+        return _SLOT.sub(lambda slot: _fill_slot(slot[1], pronouns), text)
 
 
 class Pronouns(Frozen):
-    """What stands for {they}, {them}, {their} and {theirs} of a person of one gender."""
+    """The words for {they}, {them}, {their} and {theirs} of a person of one gender."""
 
     they: Word
     them: Word
@@ -130,7 +133,7 @@ class Pronouns(Frozen):
 
 
 class GenderWords(Pronouns):
-    """A gender group: where it lies on the scale of gender presentation, and its pronouns."""
+    """A gender group: its end of the scale of gender presentation, and its pronouns."""
 
     presents: Literal["masculine", "feminine"]
 
@@ -138,7 +141,7 @@ class GenderWords(Pronouns):
 _SLOT = re.compile(r"\{([^{}]*)\}")
 
 
-def _filled(slot: str, pronouns: Pronouns | None) -> str:
+def _fill_slot(slot: str, pronouns: Pronouns | None) -> str:
     singular, bar, plural = slot.partition("|")
     if bar:
         return singular if pronouns else plural
@@ -156,19 +159,19 @@ class Winobias(Frozen):
 
     def pronouns(self, word: str | None) -> GenderWords | None:
         """The gender whose nominative this is; None for they, and for none."""
-        return next((one for one in self.genders.values() if one.they == word), None)
+        return next((gender for gender in self.genders.values() if gender.they == word), None)
 
     def sentences(self, prompt: PairPrompt) -> Iterator[tuple[Order, GenderWords | None, str]]:
         """As printed first, then in every other order and with every other pronoun; None: they, or none at all."""
         yield "first", self.pronouns(prompt.pronoun), prompt.text
         if prompt.forms is None:
             return
-        spoken: list[GenderWords | None] = [*self.genders.values(), None] if prompt.pronoun else [None]
+        genders: list[GenderWords | None] = [*self.genders.values(), None] if prompt.pronoun else [None]
         for order in get_args(Order):
-            for words in spoken:
-                text = prompt.forms.written(order, words)
+            for gender in genders:
+                text = prompt.forms.written(order, gender)
                 if text != prompt.text:
-                    yield order, words, text
+                    yield order, gender, text
 
 
 class Axis(Frozen):
@@ -194,7 +197,7 @@ class Axis(Frozen):
 
 
 class Outcome(Frozen):
-    """A yes or no read off an axis. Thresholds are data, printed in every report."""
+    """A yes or no derived from an axis. Thresholds are data, printed in every report."""
 
     label: Text
     axis: Word
@@ -213,14 +216,14 @@ class Outcome(Frozen):
 
 
 class Rubrics(Frozen):
-    """rubrics.yaml: the axes that judges, raters and the analysis share, and the outcomes read off them."""
+    """rubrics.yaml: the axes that judges, raters and the analysis share, and the outcomes derived from them."""
 
     axes: tuple[Axis, ...] = Field(min_length=1)
     outcomes: dict[Word, Outcome]
 
 
 class Background(Frozen):
-    """The gate of the background control: when a background's own shift may be taken off that of the skin."""
+    """The gate of the background control: when a background's own shift may be subtracted from the skin's."""
 
     most_spread: float = Field(gt=0)
     most_shift: float = Field(gt=0)
@@ -228,7 +231,7 @@ class Background(Frozen):
 
 
 class Cut(Frozen):
-    """A shift with a sign, read as a score: the cut points stand between the points of the axis' scale."""
+    """A signed shift, read as a score: the cut points lie between the points of the axis' scale."""
 
     axis: Word
     cut_points: tuple[float, ...] = Field(min_length=1)
@@ -251,7 +254,7 @@ class Highest(Frozen):
 
 
 class NoChange(Frozen):
-    """When nothing changed: both figures below their thresholds, which an editor's own control may raise."""
+    """When nothing changed: both figures are below their thresholds, which an editor's own control may raise."""
 
     axis: Word
     score: int
@@ -275,7 +278,7 @@ class Coverage(Frozen):
 
 
 class Control(Frozen):
-    """A negative control: an edit that asks for nothing. `by`: who makes it."""
+    """A negative control: an edit that requests no change. `by`: who makes it."""
 
     id: Word
     label: Text
@@ -317,7 +320,7 @@ class Instruments(Frozen):
 
 
 class Rule(Frozen):
-    """What one figure has to be for a criterion to be met. `digits`: how many after the point are shown."""
+    """The bounds of one figure for a criterion to be met. `digits`: how many after the point are shown."""
 
     figure: Word
     label: Text
@@ -379,223 +382,6 @@ class Editors(Frozen):
     judges: tuple[JudgeRow, ...]
 
 
-class Question(Frozen):
-    """One question of a questionnaire: a scale (`options`) or a choice (`choices`)."""
-
-    id: Word
-    text: Text
-    axis: Word | None = None
-    version: str | None = None
-    options: dict[int, tuple[str, str]] | None = None
-    choices: tuple[Word, ...] | None = None
-    cannot_determine: bool | None = None
-    guidelines: tuple[str, ...] = ()
-    examples: tuple[str, ...] = ()
-    alternative: Wording | None = None
-
-    @model_validator(mode="after")
-    def _has_answers(self) -> Question:
-        if (self.options is None) == (self.choices is None):
-            raise ValueError("give exactly one of options and choices")
-        return self
-
-
-class Wording(Frozen):
-    version: str
-    text: Text
-    options: dict[int, tuple[str, str]]
-    guidelines: tuple[str, ...] = ()
-
-
-class Questionnaire(Frozen):
-    """questionnaires/*.yaml: what human raters are asked."""
-
-    id: Name
-    title: Text
-    layout: Word
-    stimuli_per_participant: int = Field(gt=0)
-    estimated_minutes: tuple[int, int]
-    cannot_determine: bool = False
-    rate_each_of: tuple[str, ...] | None = None
-    questions_from: Name | None = None
-    questions: tuple[Question, ...] = ()
-    choice_labels: dict[Word, str] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _has_questions(self) -> Questionnaire:
-        if bool(self.questions) == bool(self.questions_from):
-            raise ValueError("give exactly one of questions and questions_from")
-        return self
-
-
-class AttentionChecks(Frozen):
-    count: tuple[int, int]
-    wording: Text
-    pass_share: float = Field(ge=0, le=1)
-
-
-class Assignment(Frozen):
-    annotators_per_item: int = Field(gt=0)
-    tasks: int = Field(gt=0)
-    items_per_task: int = Field(gt=0)
-    tasks_per_participant: int = Field(gt=0)
-
-
-class Overlap(Frozen):
-    share: float = Field(ge=0, le=1)
-    annotators: int = Field(gt=0)
-
-
-class Payment(Frozen):
-    currency: Text
-    per_hour: float
-    base: float
-    bonus: float
-    bonus_attention_share_above: float
-
-
-class Consent(Frozen):
-    minimum_age: int
-    checkbox: bool
-
-
-class Progress(Frozen):
-    complete_share_to_submit: float
-    jump_to_item: bool
-    resume: bool
-    autosave: bool
-
-
-class Devices(Frozen):
-    minimum_screen: tuple[int, int]
-    mobile: Word
-
-
-class StudyRules(Frozen):
-    """study_rules.yaml: what holds for every human study."""
-
-    flow: tuple[Word, ...]
-    tutorial_examples: tuple[int, int]
-    attention_checks: AttentionChecks
-    minimum_seconds_per_question: float
-    progress: Progress
-    assignment: Assignment
-    overlap_alternative: Overlap
-    exclude: dict[Word, float]
-    duplicates: tuple[Word, ...]
-    payment: Payment
-    consent: Consent
-    debrief: tuple[str, ...]
-    devices: Devices
-    reliability: dict[Word, float]
-    comment_box: Text
-
-
-STUDY_PLACES = frozenset(
-    {"title", "items", "outputs", "minutes", "pay", "bonus", "bonus_share", "checks", "seconds"}
-    | {"age", "retention", "contact", "ethics"}
-)
-_PLACE = re.compile(r"\{([^{}]*)\}")
-
-
-class StudySection(Frozen):
-    """A part of what raters read; `presets`: only in studies of these, else in all.
-
-    Words in braces are filled in when a study is built; a paragraph or point whose word is empty is left out.
-    """
-
-    title: Text
-    paragraphs: tuple[Text, ...] = ()
-    points: tuple[Text, ...] = ()
-    presets: tuple[Name, ...] = ()
-
-    @model_validator(mode="after")
-    def _knows_its_places(self) -> StudySection:
-        for text in (self.title, *self.paragraphs, *self.points):
-            if strange := set(_PLACE.findall(text)) - STUDY_PLACES:
-                raise ValueError(f"{{{min(strange)}}} is not filled in; known: {', '.join(sorted(STUDY_PLACES))}")
-        return self
-
-
-class StudyTexts(Frozen):
-    """study_texts.yaml: what raters read before, and after, they rate."""
-
-    guide: tuple[StudySection, ...] = Field(min_length=1)
-    questions: Text  # the heading of the guide's list of questions
-    consent: tuple[StudySection, ...] = Field(min_length=1)
-    statements: tuple[Text, ...] = Field(min_length=1)
-    debrief: tuple[StudySection, ...] = Field(min_length=1)
-    contact: Text  # where nobody else is named
-
-
-class StudyBox(Frozen):
-    """The size of pictures: the longer side of all of them, between these, and the quality of their JPEG."""
-
-    least: int = Field(ge=64)
-    most: int = Field(le=4096)
-    quality: int = Field(ge=50, le=100)
-
-
-class StudyPreset(Frozen):
-    """A study: which questionnaire is asked about which outputs of a run, and how many people are asked.
-
-    title: what raters are told that it is. arms: one output of an item each. estimated_minutes: of a task; else as
-    the questionnaire says. reward: by default what the hourly floor asks for. prompt: what is shown instead of the
-    prompt's own text. guidelines: added to those of every question.
-    """
-
-    id: Name
-    label: Text
-    title: Text
-    questionnaire: Name
-    experiment: Word
-    arms: tuple[Word, ...] = Field(min_length=1, max_length=2)
-    tasks: int = Field(gt=0)
-    items_per_task: int = Field(gt=0)
-    raters: int = Field(gt=0)
-    minimum_seconds_item: float = Field(ge=0)
-    estimated_minutes: tuple[int, int] | None = None
-    reward: float | None = Field(default=None, ge=0)
-    prompt: Text | None = None
-    guidelines: tuple[Text, ...] = ()
-
-
-class LessonPicture(Frozen):
-    """How an invented head is shown: how much of the edit was made, by how much L* skin moved, which version."""
-
-    strength: float = Field(default=1, ge=0, le=1)
-    delta_l: float = Field(default=0, ge=-50, le=50)
-    variant: Word = "base"
-    blank: bool = False
-
-
-class Lesson(Frozen):
-    """A tutorial example on an invented head. `beside`: the second output, on the right. Answers have one truth.
-
-    understanding: the example that shows whether somebody has understood the task.
-    """
-
-    questionnaires: tuple[Name, ...] = Field(min_length=1)
-    head: Name
-    prompt: Name
-    occupation: str = ""
-    shows: LessonPicture
-    beside: LessonPicture | None = None
-    question: Word
-    expected: tuple[str, ...] = Field(min_length=1)
-    if_expected: Text
-    if_other: Text
-    understanding: bool = False
-
-
-class StudyPresets(Frozen):
-    """study_presets.yaml: the studies that can be built, and their tutorials."""
-
-    box: StudyBox
-    presets: tuple[StudyPreset, ...] = Field(min_length=1)
-    lessons: tuple[Lesson, ...] = ()
-
-
 class Preset(Frozen):
     """The choices that change numbers.
 
@@ -614,10 +400,10 @@ class Preset(Frozen):
 
 
 class Arm(Frozen):
-    """How a prompt is asked: what stands before it, and how far the seed moves.
+    """How a prompt is asked: what precedes it, and how far the seed moves.
 
-    lead: a sentence that differs from person to person stands before it: the feature prompt, or a neutral one of
-    the same length.
+    lead: a sentence that differs from person to person precedes it: the feature prompt, or a neutral one of the
+    same length.
     """
 
     id: Word
@@ -633,7 +419,7 @@ class Arm(Frozen):
 class Mitigation(Frozen):
     """mitigation.yaml: what a feature prompt is made of, what is left out for which prompt, and the neutral words.
 
-    seed_offset: added to the seed of a stratified sample, so that all its arms are edited anew. drifted: the
+    seed_offset: added to the seed of a stratified sample, so that all its arms are edited again. drifted: the
     outcomes by which a sample of drifted cases is chosen.
     """
 
@@ -669,7 +455,7 @@ _Level = Annotated[int, Field(ge=0, le=255)]
 class Kind(Frozen):
     """A kind of calibration pair: how it is made from a portrait, and what is true of it.
 
-    swaps: the kind whose pair it is, shown the other way round. asks: what judges are told was asked for.
+    swaps: the kind whose pair it is, shown in the other order. asks: the request as judges read it.
     """
 
     id: Word
@@ -700,7 +486,7 @@ class Kind(Frozen):
 
 
 class Gap(Frozen):
-    """How far a group may lie from everybody else. sure: over all groups, axes and kinds together."""
+    """How far a group may differ from all others. sure: over all groups, axes and kinds together."""
 
     most: float = Field(ge=0)
     sure: float = Field(gt=0.5, lt=1)
@@ -711,7 +497,7 @@ _Part = Annotated[float, Field(ge=0, le=1)]
 
 
 class Gate(Frozen):
-    """What a judge has to show, in shares and points."""
+    """What a judge has to reach, in shares and points."""
 
     fewest_persons: int = Field(ge=2)
     specificity_at_least: _Part
@@ -727,7 +513,7 @@ class Gate(Frozen):
 class Calibration(Frozen):
     """calibration.yaml: pairs whose truth is known, and what a judge has to see in them.
 
-    asks: what judges are told was asked for. otherwise: what is expected where a kind does not say.
+    asks: the request as judges read it. otherwise: what is expected where a kind does not say.
     """
 
     asks: Text
@@ -742,7 +528,7 @@ class Calibration(Frozen):
         return kind.asks or self.asks
 
     def made(self) -> tuple[Kind, ...]:
-        """Those that a picture is made for."""
+        """Those that an image is made for."""
         return tuple(kind for kind in self.kinds if kind.by)
 
 
@@ -754,7 +540,7 @@ class Primary(Frozen):
 
 
 class Reliability(Frozen):
-    """What may rest on an axis, by how far its raters agree (ordinal alpha)."""
+    """Which claims an axis may support, by how far its raters agree (ordinal alpha)."""
 
     confirmatory: float = Field(default=0.667, gt=0, le=1)
     exploratory: float = Field(default=0.4, gt=0, le=1)
@@ -763,7 +549,7 @@ class Reliability(Frozen):
 class Declared(Frozen):
     """analysis.yaml: what the analysis declares before it looks at a score.
 
-    noninferiority: axis -> by how much its mean may be lower under a mitigation that is still called no worse.
+    noninferiority: axis -> by how much its mean may be lower under a mitigation that is still non-inferior.
     """
 
     primary: Primary = Primary()

@@ -1,4 +1,4 @@
-"""Sources: where portraits come from. One file a backend.
+"""Sources: where portraits come from. One file per backend.
 
 A source of an audit (BACKENDS) yields portraits with their images. A reader (READERS) reads a data set to choose
 portraits from: first labels only, row by row, then the images of the few rows that were drawn.
@@ -46,7 +46,7 @@ class Reason(StrEnum):
 
     @property
     def keeps(self) -> bool:
-        """Whether the row still gives a candidate: it was mended, not skipped."""
+        """Whether the row still gives a candidate: its image was fixed, not skipped."""
         return self in (Reason.TURNED_UPRIGHT, Reason.CONVERTED)
 
     @property
@@ -56,7 +56,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What was wrong with one row: which file and row, and a sentence about it."""
+    """A problem of one row: which file and row, and a sentence. The field names are keys of `sample --json`."""
 
     file: str  # the file that lists the row, e.g. fairface_label_train.csv
     row: int  # of that file, counted as an editor of text shows it: the header is row 1; 0 for the whole file
@@ -64,8 +64,8 @@ class Remark:
     said: str
 
     def __str__(self) -> str:
-        place = f"{self.file}, row {self.row}" if self.row else self.file
-        return f"{place}: {self.said}"
+        location = f"{self.file}, row {self.row}" if self.row else self.file
+        return f"{location}: {self.said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,15 @@ class Row:
     row: int
     address: tuple[Any, ...] = field(default=(), compare=False)  # where the reader finds the image
 
+    def issue(self, reason: Reason, message: str) -> Remark:
+        return Remark(file=self.file, row=self.row, reason=reason, said=message)
+
 
 class Reader(Protocol):
     """A data set, streamed. Nothing of it stays in memory but what the caller keeps."""
 
     def rows(self) -> Iterator[Row | Remark]:
-        """Every row, in the data set's order; a remark in place of a row that cannot be used."""
+        """Every row, in the data set's order; an issue instead of a row that cannot be used."""
         ...
 
     def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:

@@ -22,15 +22,13 @@ from stillme.core.errors import Fault, FaultsError
 from stillme.core.yaml import Frozen, unknown
 from stillme.protocol.schema import Name
 from stillme.sources import Reason, Remark, Row
-from stillme.sources.files import LARGEST, inside
-from stillme.sources.labels import Seen, Vocabulary, label
+from stillme.sources.files import MAX_IMAGE_BYTES, inside, too_large
+from stillme.sources.labels import FAIRFACE, FAIRFACE_DIMENSIONS, FAIRFACE_LICENCE, Seen, Vocabulary, label
 from stillme.sources.tables import Spot, brief, check_columns, open_parquet, scan, text
 
-DATASET = "FairFace"
-LICENCE = "CC BY 4.0, FairFace by Kimmo Kärkkäinen and Jungseock Joo (WACV 2021)"
+DATASET, LICENCE = FAIRFACE, FAIRFACE_LICENCE
 CONFIGS = ("0.25", "1.25")  # how much margin is left around a face
-DIMENSIONS = ("age", "gender", "race")
-FEW = 16  # images that are in memory at a time
+MAX_IMAGES_IN_MEMORY = 16  # that are read at a time
 _IMAGE = "image"
 _SHARDS = "*.parquet"
 
@@ -60,7 +58,7 @@ class Settings(Frozen):
         return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shard:
     """One Parquet file. `name`: its path below the shards' folder, the same on every machine."""
 
@@ -74,17 +72,15 @@ class Shard:
 
 
 def read(settings: Settings, folder: Path, vocabulary: Vocabulary) -> Shards:
-    columns = {word: word for word in (_IMAGE, *DIMENSIONS)} | settings.columns
-    known = (_IMAGE, *vocabulary.dimensions)
-    if wrong := [unknown(word, "thing that a column can hold", known) for word in columns if word not in known]:
-        raise ValueError(f"columns: {'; '.join(wrong)}")
-    shards = _shards(folder / settings.folder, settings)
-    if faults := [fault for shard in shards for fault in _faults(shard.path, columns)]:
+    columns = {word: word for word in (_IMAGE, *FAIRFACE_DIMENSIONS)} | settings.columns
+    vocabulary.check_columns(columns, _IMAGE)
+    shards = _find_shards(folder / settings.folder, settings)
+    if faults := [fault for shard in shards for fault in _shard_faults(shard.path, columns)]:
         raise FaultsError(faults)
-    return Shards(shards, columns, vocabulary)
+    return Shards(shards=shards, columns=columns, vocabulary=vocabulary)
 
 
-def _faults(path: Path, columns: Mapping[str, str]) -> Sequence[Fault]:
+def _shard_faults(path: Path, columns: Mapping[str, str]) -> Sequence[Fault]:
     try:
         with open_parquet(path) as file:
             schema = file.schema_arrow
@@ -92,8 +88,10 @@ def _faults(path: Path, columns: Mapping[str, str]) -> Sequence[Fault]:
     except FaultsError as error:
         return error.faults
     kind = schema.field(columns[_IMAGE]).type
-    said = f"the column '{columns[_IMAGE]}' holds {kind}; image files as bytes are needed"
-    return () if _holds_bytes(kind) else (Fault(str(path), 0, "", said),)
+    if _holds_bytes(kind):
+        return ()
+    message = f"the column '{columns[_IMAGE]}' holds {kind}; image files as bytes are needed"
+    return (Fault(str(path), 0, "", message),)
 
 
 def _holds_bytes(kind: Any) -> bool:
@@ -105,138 +103,138 @@ def _holds_bytes(kind: Any) -> bool:
 # Where the shards are
 
 
-def _shards(path: Path, settings: Settings) -> tuple[Shard, ...]:
+def _find_shards(path: Path, settings: Settings) -> tuple[Shard, ...]:
     """The shards of the splits asked for, split by split, in the order of their names."""
     if path.is_file():
-        return (Shard(path, path.name, next(iter(_splits_of(path, path.parent, settings.splits)), "")),)
+        return (Shard(path=path, name=path.name, split=_split_of(path, path.parent, settings.splits) or ""),)
     if not path.is_dir():
         raise ValueError(f"folder: {path} does not exist")
-    base = _base(path, settings.config)
+    base = _base_folder(path, settings.config)
     files = sorted((*base.glob(_SHARDS), *base.glob(f"*/{_SHARDS}")))
-    found = tuple(
-        Shard(file, file.relative_to(base).as_posix(), split)
+    shards = tuple(
+        Shard(path=file, name=file.relative_to(base).as_posix(), split=split)
         for split in dict.fromkeys(settings.splits)
         for file in files
-        if split in _splits_of(file, base, settings.splits)
+        if split == _split_of(file, base, settings.splits)
     )
-    missing = [split for split in settings.splits if split not in {shard.split for shard in found}]
-    if not found or (missing and "splits" in settings.model_fields_set):
+    missing = [split for split in settings.splits if split not in {shard.split for shard in shards}]
+    if not shards or (missing and "splits" in settings.model_fields_set):
         looked = ", ".join(f"{split}-*.parquet" for split in missing)
         raise ValueError(f"folder: {base} holds no shards of these splits; looked for {looked}")
-    return found
+    return shards
 
 
-def _base(path: Path, config: str | None) -> Path:
+def _base_folder(path: Path, config: str | None) -> Path:
     """The folder of a config, where there are configs; else `data`, or the folder itself."""
-    there = [name for name in CONFIGS if (path / name).is_dir()]
-    if config is None and len(there) > 1:
-        raise ValueError(f"config: {path} holds {' and '.join(there)}; say which")
-    if config is not None and config not in there and path.name != config:
+    configs = [name for name in CONFIGS if (path / name).is_dir()]
+    if config is None and len(configs) > 1:
+        raise ValueError(f"config: {path} holds {' and '.join(configs)}; say which")
+    if config is not None and config not in configs and path.name != config:
         raise ValueError(f"config: {path} has no folder '{config}'")
-    chosen = path / (config or there[0]) if there and path.name != config else path
-    return chosen / "data" if (chosen / "data").is_dir() else chosen
+    base = path / (config or configs[0]) if configs and path.name != config else path
+    return base / "data" if (base / "data").is_dir() else base
 
 
-def _splits_of(file: Path, base: Path, splits: Iterable[str]) -> list[str]:
+def _split_of(file: Path, base: Path, splits: Iterable[str]) -> str | None:
     """The split that a shard's name, or its folder's, begins a part with: `validation-00000` is of `val`."""
-    inner = file.relative_to(base)
-    parts = re.split(r"[-_./]", inner.as_posix().lower())
-    return [split for split in splits if any(part.startswith(split.lower()) for part in parts)][:1]
+    parts = re.split(r"[-_./]", file.relative_to(base).as_posix().lower())
+    return next((split for split in splits if any(part.startswith(split.lower()) for part in parts)), None)
 
 
 # What the shards hold
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shards:
     shards: tuple[Shard, ...]
     columns: Mapping[str, str]
     vocabulary: Vocabulary
 
     def rows(self) -> Iterator[Row | Remark]:
-        return label(self._rows(), self.vocabulary)
+        return label(self._unlabelled_rows(), self.vocabulary)
 
-    def _rows(self) -> Iterator[Row | Remark]:
-        """The data set's own name of an image is kept where it is a row's alone; other rows go by their place."""
+    def _unlabelled_rows(self) -> Iterator[Row | Remark]:
+        """An image keeps the data set's own name where only one row has it; other rows go by their position."""
         seen = Seen()
         for number, shard in enumerate(self.shards):
-            for found in self._rows_of(number, shard):
-                if isinstance(found, Row) and seen.before(found.id):
-                    yield replace(found, id=f"{shard.stem}#{found.row}")
+            for row in self._shard_rows(number, shard):
+                if isinstance(row, Row) and seen.before(row.id):
+                    yield replace(row, id=f"{shard.stem}#{row.row}")
                 else:
-                    yield found
+                    yield row
 
-    def _rows_of(self, number: int, shard: Shard) -> Iterator[Row | Remark]:
+    def _shard_rows(self, number: int, shard: Shard) -> Iterator[Row | Remark]:
         with open_parquet(shard.path) as file:
             schema = file.schema_arrow
-        names = {d: _names(schema, column, d, self.vocabulary) for d, column in self._labels.items()}
+        labels = {dimension: column for dimension, column in self.columns.items() if dimension != _IMAGE}
+        class_names = {
+            dimension: _class_names(schema, column, dimension, self.vocabulary)
+            for dimension, column in labels.items()
+        }
         image = self.columns[_IMAGE]
-        paths = [f"{image}.path"] if _has_path(schema.field(image).type) else []
-        for found in scan(shard.path, shard.name, [*paths, *self._labels.values()]):
-            if isinstance(found, Remark):
-                yield found
+        kind = schema.field(image).type
+        has_path = pa.types.is_struct(kind) and any(field.name == "path" for field in kind)
+        for item in scan(shard.path, shard.name, [*([f"{image}.path"] if has_path else []), *labels.values()]):
+            if isinstance(item, Remark):
+                yield item
                 continue
-            spot, values = found
-            annotated = {d: _spelled(values[column], names[d]) for d, column in self._labels.items()}
-            key = _id((values.get(image) or {}).get("path"), shard, spot)
-            yield Row(key, shard.split, {}, annotated, shard.name, spot.row, (number, spot.group, spot.offset))
-
-    @property
-    def _labels(self) -> dict[str, str]:
-        return {word: column for word, column in self.columns.items() if word != _IMAGE}
+            spot, values = item
+            yield Row(
+                id=_row_id((values.get(image) or {}).get("path"), shard, spot),
+                split=shard.split,
+                labels={},
+                annotated={
+                    dimension: _spelling(values[column], class_names[dimension])
+                    for dimension, column in labels.items()
+                },
+                file=shard.name,
+                row=spot.row,
+                address=(number, spot.group, spot.offset),
+            )
 
     def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
         ordered = sorted(rows, key=lambda row: row.address)
-        for number, some in groupby(ordered, key=lambda row: int(row.address[0])):
+        for number, shard_rows in groupby(ordered, key=lambda row: int(row.address[0])):
             with open_parquet(self.shards[number].path) as file:
-                for group, these in groupby(some, key=lambda row: int(row.address[1])):
-                    yield from self._images_of(file, group, list(these))
+                for group, group_rows in groupby(shard_rows, key=lambda row: int(row.address[1])):
+                    yield from self._group_images(file, group, list(group_rows))
 
-    def _images_of(self, file: Any, group: int, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
-        """Some rows of one row group; what comes after the last of them is not read."""
-        done, why = 0, "the column of images ends before this row"
+    def _group_images(self, file: Any, group: int, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+        """Some rows of one row group, a few images at a time; what comes after the last of them is not read."""
+        image = self.columns[_IMAGE]
+        leaf = f"{image}.bytes" if pa.types.is_struct(file.schema_arrow.field(image).type) else image
+        n_done, first, problem = 0, 0, "the column of images ends before this row"
         try:
-            for first, column in _few(file, group, self.columns[_IMAGE]):
-                while done < len(rows) and rows[done].address[2] < first + len(column):
-                    row = rows[done]
-                    done += 1
+            for batch in file.iter_batches(
+                MAX_IMAGES_IN_MEMORY, row_groups=[group], columns=[leaf], use_threads=False
+            ):
+                column = batch.column(0)
+                while n_done < len(rows) and rows[n_done].address[2] < first + len(column):
+                    row = rows[n_done]
+                    n_done += 1
                     yield row, _content(column[row.address[2] - first].as_py(), row)
-                if done == len(rows):
+                if n_done == len(rows):
                     return
+                first += len(column)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            why = brief(error)
-        for row in rows[done:]:
-            said = f"{row.id} cannot be read from row group {group}: {why}"
-            yield row, Remark(row.file, row.row, Reason.CORRUPT, said)
-
-
-def _few(file: Any, group: int, image: str) -> Iterator[tuple[int, Any]]:
-    """A few images at a time: the place of the first in its row group, and the images."""
-    leaf = f"{image}.bytes" if pa.types.is_struct(file.schema_arrow.field(image).type) else image
-    first = 0
-    for batch in file.iter_batches(FEW, row_groups=[group], columns=[leaf], use_threads=False):
-        column = batch.column(0)
-        yield first, column
-        first += len(column)
+            problem = brief(error)
+        for row in rows[n_done:]:
+            yield row, row.issue(Reason.CORRUPT, f"{row.id} cannot be read from row group {group}: {problem}")
 
 
 def _content(value: Any, row: Row) -> bytes | Remark:
     content = value.get("bytes") if isinstance(value, dict) else value
     if not content:
-        said = f"{row.id} has no image in the shard" + (", only labels" if content is None else ": 0 bytes")
-        return Remark(row.file, row.row, Reason.MISSING_FILE, said)
-    if len(content) > LARGEST:
-        said = f"{row.id} is larger than {LARGEST // 1_000_000} MB and is not read"
-        return Remark(row.file, row.row, Reason.TOO_LARGE, said)
+        message = f"{row.id} has no image in the shard" + (", only labels" if content is None else ": 0 bytes")
+        return row.issue(Reason.MISSING_FILE, message)
+    if len(content) > MAX_IMAGE_BYTES:
+        flaw = too_large(row.id)
+        return row.issue(flaw.reason, flaw.message)
     return bytes(content)
 
 
-def _has_path(kind: Any) -> bool:
-    return bool(pa.types.is_struct(kind)) and any(field.name == "path" for field in kind)
-
-
-def _id(path: Any, shard: Shard, spot: Spot) -> str:
-    """The image's own path if it says nothing of a machine, else its place. A bare name is one of its split."""
+def _row_id(path: Any, shard: Shard, spot: Spot) -> str:
+    """The image's own path if no machine is named in it, else its position. A bare name is one of its split."""
     name = inside(path) if isinstance(path, str) else None
     if name is None:
         return f"{shard.stem}#{spot.row}"
@@ -246,25 +244,23 @@ def _id(path: Any, shard: Shard, spot: Spot) -> str:
 # Labels
 
 
-def _names(schema: Any, column: str, dimension: str, vocabulary: Vocabulary) -> Sequence[str]:
-    """What the class ids of a column mean: as the file itself says, else as FairFace is known to have them."""
+def _class_names(schema: Any, column: str, dimension: str, vocabulary: Vocabulary) -> Sequence[str]:
+    """The class ids of a column by name: as the file itself says, else as FairFace is known to have them."""
     if not pa.types.is_integer(schema.field(column).type) and not pa.types.is_floating(schema.field(column).type):
         return ()
-    return _declared(schema.metadata or {}, column) or vocabulary.fairface_classes.get(dimension, ())
-
-
-def _declared(metadata: Mapping[bytes, bytes], column: str) -> tuple[str, ...]:
+    declared: tuple[str, ...] = ()
     try:
-        names = json.loads(metadata[b"huggingface"])["info"]["features"][column]["names"]
-        return tuple(str(name) for name in names)
+        names = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][column]["names"]
+        declared = tuple(str(name) for name in names)
     except (KeyError, TypeError, ValueError, RecursionError):  # none, or in another form
-        return ()
+        pass
+    return declared or vocabulary.fairface_classes.get(dimension, ())
 
 
-def _spelled(value: Any, names: Sequence[str]) -> str:
+def _spelling(value: Any, class_names: Sequence[str]) -> str:
     """A class id by its name; a word as it is. -1 is how Hugging Face writes a class that is missing."""
-    if not names or not isinstance(value, int | float) or value != value:  # only NaN differs from itself
+    if not class_names or not isinstance(value, int | float) or value != value:  # only NaN differs from itself
         return text(value)
-    if 0 <= value < len(names):
-        return names[int(value)]
+    if 0 <= value < len(class_names):
+        return class_names[int(value)]
     return "" if value == -1 else f"class {text(value)}"

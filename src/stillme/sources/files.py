@@ -1,4 +1,4 @@
-"""Image files in a folder or in a zip, behind one face. Hands out bytes and never looks into them.
+"""Image files in a folder or in a zip, with one interface for both. Hands out bytes and never decodes them.
 
 A name from a label file stays inside the folder or zip; nothing is ever unpacked to disk; no size that an archive
 declares is trusted.
@@ -19,11 +19,10 @@ from typing import IO, Protocol
 from stillme.core.errors import disk, explain_os_error, printable
 from stillme.sources import Reason, Remark, Row
 
-LARGEST = 200_000_000  # bytes of one image file
-_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack without a bound
-_LITTER = "__MACOSX"
+MAX_IMAGE_BYTES = 200_000_000  # of one image file: far above any photograph, and it fits in memory
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack without a bound
 _DRIVE = re.compile("[A-Za-z]:")
-_ENCRYPTED = 0x1
+_ENCRYPTED_FLAG = 0x1
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, UnicodeDecodeError)
 
 
@@ -32,7 +31,7 @@ class Flaw:
     """Why a file is not read."""
 
     reason: Reason
-    said: str
+    message: str
 
 
 class Files(Protocol):
@@ -69,50 +68,49 @@ def inside(name: str) -> str | None:
     return "/".join(parts)
 
 
-def listed(files: Files, given: str, row: Row) -> Row | Remark:
-    """A row with the image that a label file names for it, or a remark if the image is not there."""
-    name = inside(given)
-    if name is None:
-        said = (
-            f"{given!r} leads out of the image folder and is not read" if given else "the row names no image file"
-        )
-        return Remark(row.file, row.row, Reason.MISSING_FILE if given else Reason.BAD_ROW, said)
-    if flaw := files.flaw(name):
-        return Remark(row.file, row.row, flaw.reason, flaw.said)
-    return replace(row, id=name, address=(name,))
+def locate_image(files: Files, name: str, row: Row) -> Row | Remark:
+    """A row with the image that a label file names for it, or an issue if the image is not there."""
+    if not name:
+        return row.issue(Reason.BAD_ROW, "the row names no image file")
+    safe_name = inside(name)
+    if safe_name is None:
+        return row.issue(Reason.MISSING_FILE, f"{name!r} leads out of the image folder and is not read")
+    if flaw := files.flaw(safe_name):
+        return row.issue(flaw.reason, flaw.message)
+    return replace(row, id=safe_name, address=(safe_name,))
 
 
-def contents(files: Files, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
-    """The image files of rows that came from `listed`."""
-    for place, content in files.read([row.address[0] for row in rows]):
-        row = rows[place]
-        if isinstance(content, Flaw):
-            yield row, Remark(row.file, row.row, content.reason, content.said)
-        else:
-            yield row, content
+def read_images(files: Files, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+    """The image files of rows that came from `locate_image`."""
+    for position, content in files.read([row.address[0] for row in rows]):
+        row = rows[position]
+        yield row, row.issue(content.reason, content.message) if isinstance(content, Flaw) else content
 
 
-def _absent(name: str, where: Path) -> Flaw:
-    return Flaw(Reason.MISSING_FILE, f"{name} is not in {printable(where.resolve().name)}")
+def _missing(name: str, path: Path) -> Flaw:
+    return Flaw(Reason.MISSING_FILE, f"{name} is not in {printable(path.resolve().name)}")
 
 
-def _bounded(file: IO[bytes], name: str) -> bytes | Flaw:
-    content = file.read(LARGEST + 1)
-    return _too_large(name) if len(content) > LARGEST else content
+def _read_bounded(file: IO[bytes], name: str) -> bytes | Flaw:
+    content = file.read(MAX_IMAGE_BYTES + 1)
+    return too_large(name) if len(content) > MAX_IMAGE_BYTES else content
 
 
-def _too_large(name: str) -> Flaw:
-    return Flaw(Reason.TOO_LARGE, f"{name} is larger than {LARGEST // 1_000_000} MB and is not read")
+def too_large(name: str) -> Flaw:
+    return Flaw(Reason.TOO_LARGE, f"{name} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB and is not read")
 
 
 @dataclass(frozen=True)
 class _Folder:
     path: Path
-    _listed: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
+    _names_by_folder: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
 
     def names(self) -> Sequence[str]:
+        def fail(error: OSError) -> None:
+            raise explain_os_error(error, Path(error.filename or ".")) from error
+
         found: list[str] = []
-        for base, _, names in os.walk(self.path, onerror=_raise):
+        for base, _, names in os.walk(self.path, onerror=fail):
             inner = Path(base).relative_to(self.path)
             found += [(inner / name).as_posix() for name in names]
         return sorted(found)
@@ -121,41 +119,35 @@ class _Folder:
         return (self.path / name).is_dir()
 
     def flaw(self, name: str) -> Flaw | None:
-        inner, _, last = name.rpartition("/")
-        if inner not in self._listed:
-            self._listed[inner] = _files_in(self.path / inner)
-        return None if last in self._listed[inner] else _absent(name, self.path)
+        """Each folder is listed once, not once per row."""
+        inner, _, file_name = name.rpartition("/")
+        if inner not in self._names_by_folder:
+            try:
+                with os.scandir(self.path / inner) as entries:
+                    names = frozenset(entry.name for entry in entries if entry.is_file())
+            except PermissionError as error:
+                raise explain_os_error(error, self.path / inner) from error
+            except OSError:  # no such folder, or a name that no folder can have
+                names = frozenset()
+            self._names_by_folder[inner] = names
+        return None if file_name in self._names_by_folder[inner] else _missing(name, self.path)
 
     def read(self, names: Sequence[str]) -> Iterator[tuple[int, bytes | Flaw]]:
-        for place in sorted(range(len(names)), key=names.__getitem__):
-            yield place, self.flaw(names[place]) or self._content(names[place])
-
-    def _content(self, name: str) -> bytes | Flaw:
-        try:
-            with (self.path / name).open("rb") as file:
-                return _bounded(file, name)
-        except OSError as error:
-            return Flaw(Reason.CORRUPT, f"{name} cannot be read: {error.strerror or error}")
-
-
-def _raise(error: OSError) -> None:
-    raise explain_os_error(error, Path(error.filename or ".")) from error
-
-
-def _files_in(folder: Path) -> frozenset[str]:
-    """The names in one folder: asked for once, not once a row."""
-    try:
-        with os.scandir(folder) as entries:
-            return frozenset(entry.name for entry in entries if entry.is_file())
-    except PermissionError as error:
-        raise explain_os_error(error, folder) from error
-    except OSError:  # no such folder, or a name that no folder can have
-        return frozenset()
+        for position in sorted(range(len(names)), key=names.__getitem__):
+            name = names[position]
+            content: bytes | Flaw | None = self.flaw(name)
+            if content is None:
+                try:
+                    with (self.path / name).open("rb") as file:
+                        content = _read_bounded(file, name)
+                except OSError as error:
+                    content = Flaw(Reason.CORRUPT, f"{name} cannot be read: {error.strerror or error}")
+            yield position, content
 
 
 @dataclass(frozen=True)
 class _Zip:
-    """Members are found by name, also below a folder that holds them all, or without the zip's own name."""
+    """Members are looked up by name, also below a folder that holds them all, or without the zip's own name."""
 
     path: Path
     members: Mapping[str, str]  # name with forward slashes -> name in the archive
@@ -165,37 +157,38 @@ class _Zip:
         return sorted(name.removeprefix(self._top) for name in self.members)
 
     def has_folder(self, name: str) -> bool:
-        starts = self._spellings(f"{name}/")
-        return any(member.startswith(starts) for member in self.members)
+        prefixes = self._spellings(f"{name}/")
+        return any(member.startswith(prefixes) for member in self.members)
 
     def flaw(self, name: str) -> Flaw | None:
-        found = self._find(name)
-        if found is None:
-            return _absent(name, self.path)
-        return _too_large(name) if found in self.oversized else None
+        member = self._find(name)
+        if member is None:
+            return _missing(name, self.path)
+        return too_large(name) if member in self.oversized else None
 
     def read(self, names: Sequence[str]) -> Iterator[tuple[int, bytes | Flaw]]:
         with disk(self.path), zipfile.ZipFile(self.path) as archive:
             members: list[tuple[int, int, zipfile.ZipInfo]] = []
-            for place, name in enumerate(names):
-                flaw, found = self.flaw(name), self._find(name)
-                if flaw or found is None:
-                    yield place, flaw or _absent(name, self.path)
+            for position, name in enumerate(names):
+                flaw, member_name = self.flaw(name), self._find(name)
+                if flaw or member_name is None:
+                    yield position, flaw or _missing(name, self.path)
                 else:
-                    member = archive.getinfo(self.members[found])
-                    members.append((member.header_offset, place, member))
-            for _, place, member in sorted(members, key=lambda one: one[:2]):
-                yield place, _unpack(archive, member, names[place])
+                    member = archive.getinfo(self.members[member_name])
+                    members.append((member.header_offset, position, member))
+            for _, position, member in sorted(members, key=lambda item: item[:2]):
+                yield position, _unpack(archive, member, names[position])
 
     def _find(self, name: str) -> str | None:
-        return next((spelled for spelled in self._spellings(name) if spelled in self.members), None)
+        return next((spelling for spelling in self._spellings(name) if spelling in self.members), None)
 
     def _spellings(self, name: str) -> tuple[str, ...]:
-        own = f"{self.path.stem}/"
-        return (name, self._top + name, *((name.removeprefix(own),) if name.startswith(own) else ()))
+        zip_name = f"{self.path.stem}/"
+        return (name, self._top + name, *((name.removeprefix(zip_name),) if name.startswith(zip_name) else ()))
 
     @cached_property
     def _top(self) -> str:
+        """The folder that holds all members, where there is one."""
         tops = {name.partition("/")[0] if "/" in name else "" for name in self.members}
         only = tops.pop() if len(tops) == 1 else ""
         return f"{only}/" if only else ""
@@ -204,29 +197,29 @@ class _Zip:
 def _open_zip(path: Path) -> _Zip:
     try:
         with disk(path), zipfile.ZipFile(path) as archive:
-            named = [one for one in archive.infolist() if one.filename]  # a damaged zip may have one without
-            members = [one for one in named if not one.is_dir() and not _is_litter(one.filename)]
+            members = [
+                (member.filename.replace("\\", "/"), member)
+                for member in archive.infolist()
+                if member.filename and not member.is_dir()  # a damaged zip may have a member without a name
+            ]
     except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError) as error:
         raise ValueError(f"{path} is neither a folder nor a whole zip: {error}") from None
-    large = frozenset(_slashed(one.filename) for one in members if one.file_size > LARGEST)
-    return _Zip(path, {_slashed(one.filename): one.filename for one in members}, large)
-
-
-def _slashed(name: str) -> str:
-    return name.replace("\\", "/")
-
-
-def _is_litter(name: str) -> bool:
-    return _slashed(name).startswith(f"{_LITTER}/")
+    # macOS adds a file of its own for each file.
+    members = [(name, member) for name, member in members if not name.startswith("__MACOSX/")]
+    return _Zip(
+        path=path,
+        members={name: member.filename for name, member in members},
+        oversized=frozenset(name for name, member in members if member.file_size > MAX_IMAGE_BYTES),
+    )
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> bytes | Flaw:
-    if member.flag_bits & _ENCRYPTED:
+    if member.flag_bits & _ENCRYPTED_FLAG:
         return Flaw(Reason.CORRUPT, f"{name} is encrypted in {Path(archive.filename or '').name}")
-    if member.compress_type not in _PACKINGS:
+    if member.compress_type not in _COMPRESSIONS:
         return Flaw(Reason.CORRUPT, f"{name} is packed in a way that is not read; pack the zip with 'deflate'")
     try:
         with archive.open(member) as file:
-            return _bounded(file, name)
+            return _read_bounded(file, name)
     except _DAMAGE as error:
         return Flaw(Reason.CORRUPT, f"{name} cannot be unpacked: {error or type(error).__name__}")

@@ -1,4 +1,4 @@
-"""A folder or zip of portraits, with labels in a table of one's own or in file names as UTKFace has them.
+"""A folder or zip of portraits, with labels in a custom table or in file names as UTKFace has them.
 
 Knows what each column means only from the settings. Labels are perceptions of whoever annotated them.
 """
@@ -7,26 +7,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from stillme.core.errors import printable
-from stillme.core.yaml import Frozen, unknown
+from stillme.core.yaml import Frozen
 from stillme.protocol.schema import Text
 from stillme.sources import Reason, Remark, Row
-from stillme.sources.files import Files, contents, listed, open_files
+from stillme.sources.files import Files, locate_image, open_files, read_images
 from stillme.sources.labels import Vocabulary, label
 from stillme.sources.tables import Table, open_table
 
 DATASET = "a folder of portraits"
-LICENCE = ""  # nobody but the user knows it
+LICENCE = ""  # only the user knows it
 _FILE, _SPLIT = "file", "split"
-_IMAGES = (".jpg", ".jpeg", ".png", ".webp")
+_IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 _UTKFACE = re.compile(r"(?P<age>\d{1,3})_(?P<gender>\d)_(?P<race>\d)_\d+ *\.(jpe?g|png)(\.chip\.jpg)?", re.I)
-_AS_CLASS = ("gender", "race")  # in such a name; the age stands there in years
+_AS_CLASS = ("gender", "race")  # in such a name; the age is given in years
 
 
 class Settings(Frozen):
@@ -52,22 +52,22 @@ class Settings(Frozen):
 
 
 def read(settings: Settings, folder: Path, vocabulary: Vocabulary) -> Listed | Named:
-    here = folder / settings.folder
-    _check_columns(settings.columns, vocabulary)
-    files = open_files(here)
+    data = folder / settings.folder
+    vocabulary.check_columns(settings.columns, _FILE, _SPLIT)
+    files = open_files(data)
     if settings.labels is None:
-        return Named(printable(here.resolve().name), files, vocabulary)
+        return Named(name=printable(data.resolve().name), files=files, vocabulary=vocabulary)
     path = folder / settings.labels
-    return Listed(open_table(path, settings.columns.values()), path.name, settings.columns, files, vocabulary)
+    return Listed(
+        table=open_table(path, settings.columns.values()),
+        name=path.name,
+        columns=settings.columns,
+        files=files,
+        vocabulary=vocabulary,
+    )
 
 
-def _check_columns(columns: Mapping[str, str], vocabulary: Vocabulary) -> None:
-    known = (_FILE, _SPLIT, *vocabulary.dimensions)
-    if wrong := [unknown(word, "thing that a column can hold", known) for word in columns if word not in known]:
-        raise ValueError(f"columns: {'; '.join(wrong)}")
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Listed:
     """Portraits that a table lists."""
 
@@ -78,22 +78,24 @@ class Listed:
     vocabulary: Vocabulary
 
     def rows(self) -> Iterator[Row | Remark]:
-        return label(self._rows(), self.vocabulary)
+        return label(self._unlabelled_rows(), self.vocabulary)
 
-    def _rows(self) -> Iterator[Row | Remark]:
-        for found in self.table.rows():
-            yield found if isinstance(found, Remark) else self._row(*found)
-
-    def _row(self, row: int, values: Mapping[str, str]) -> Row | Remark:
-        told = {word: values[column].strip() for word, column in self.columns.items()}
-        given, split = told.pop(_FILE), told.pop(_SPLIT, "")
-        return listed(self.files, given, Row("", split, {}, told, self.name, row))
+    def _unlabelled_rows(self) -> Iterator[Row | Remark]:
+        for item in self.table.rows():
+            if isinstance(item, Remark):
+                yield item
+                continue
+            number, values = item
+            fields = {word: values[column].strip() for word, column in self.columns.items()}
+            image, split = fields.pop(_FILE), fields.pop(_SPLIT, "")
+            row = Row(id="", split=split, labels={}, annotated=fields, file=self.name, row=number)
+            yield locate_image(self.files, image, row)
 
     def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
-        return contents(self.files, rows)
+        return read_images(self.files, rows)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Named:
     """Portraits whose file names hold the labels: `[age]_[gender]_[race]_[date and time].jpg`."""
 
@@ -102,35 +104,33 @@ class Named:
     vocabulary: Vocabulary
 
     def rows(self) -> Iterator[Row | Remark]:
-        return label(self._rows(), self.vocabulary)
+        return label(self._unlabelled_rows(), self.vocabulary)
 
-    def _rows(self) -> Iterator[Row | Remark]:
-        images = (name for name in self.files.names() if name.lower().endswith(_IMAGES))
-        for row, name in enumerate(images, 1):
-            yield self._row(row, name)
+    def _unlabelled_rows(self) -> Iterator[Row | Remark]:
+        images = (name for name in self.files.names() if name.lower().endswith(_IMAGE_SUFFIXES))
+        for number, name in enumerate(images, 1):
+            row = Row(id=name, split="", labels={}, annotated={}, file=self.name, row=number, address=(name,))
+            yield self._annotate(row, name)
 
-    def _row(self, row: int, name: str) -> Row | Remark:
-        if not _is_utf8(name):
-            return Remark(self.name, row, Reason.BAD_ROW, f"the name {name!r} is not UTF-8; rename it")
+    def _annotate(self, row: Row, name: str) -> Row | Remark:
+        # Bytes of a file's name that are not text become halves of characters, which no table can hold.
+        if name.encode("utf-8", "ignore").decode() != name:
+            return row.issue(Reason.BAD_ROW, f"the name {name!r} is not UTF-8; rename it")
         if flaw := self.files.flaw(name):
-            return Remark(self.name, row, flaw.reason, flaw.said)
-        fitting = _UTKFACE.fullmatch(name.rpartition("/")[2])
-        if fitting is None:
-            said = f"the name {name!r} is not of the form [age]_[gender]_[race]_[date and time].jpg"
-            return Remark(self.name, row, Reason.BAD_ROW, said)
-        annotated = fitting.groupdict()
+            return row.issue(flaw.reason, flaw.message)
+        match = _UTKFACE.fullmatch(name.rpartition("/")[2])
+        if match is None:
+            message = f"the name {name!r} is not of the form [age]_[gender]_[race]_[date and time].jpg"
+            return row.issue(Reason.BAD_ROW, message)
+        annotated = match.groupdict()
         for dimension in _AS_CLASS:
             names, number = self.vocabulary.utkface_classes.get(dimension, ()), int(annotated[dimension])
             if number >= len(names):
-                said = f"the name {name!r} gives the class {number} of {dimension}; there are {len(names)}, from 0"
-                return Remark(self.name, row, Reason.BAD_ROW, said)
+                known = f"there are {len(names)}, from 0"
+                message = f"the name {name!r} gives the class {number} of {dimension}; {known}"
+                return row.issue(Reason.BAD_ROW, message)
             annotated[dimension] = names[number]
-        return Row(name, "", {}, annotated, self.name, row, (name,))
+        return replace(row, annotated=annotated)
 
     def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
-        return contents(self.files, rows)
-
-
-def _is_utf8(name: str) -> bool:
-    """Bytes of a file's name that are no text stand there as halves of characters, which no table can hold."""
-    return name.encode("utf-8", "ignore").decode() == name
+        return read_images(self.files, rows)

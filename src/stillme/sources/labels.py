@@ -9,228 +9,229 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
+from typing import NoReturn
 
 from stillme.core.errors import Fault, FaultsError
 from stillme.core.yaml import unknown
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Group
 from stillme.sources import Reason, Remark, Row
 
+# FairFace, as both of its readers know it
+FAIRFACE = "FairFace"
+FAIRFACE_LICENCE = "CC BY 4.0, FairFace by Kimmo Kärkkäinen and Jungseock Joo (WACV 2021)"
+FAIRFACE_DIMENSIONS = ("age", "gender", "race")
+
 OUTSIDE = "outside"  # what a user writes for a label that is known and lies outside the design
-OLDEST = 120  # years: a larger number is no age
-SHOWN = 20  # unknown labels of a dimension that are named one by one
+MAX_AGE = 120  # years; a larger number is not an age
+MAX_LISTED = 20  # unknown labels of a dimension that are named one by one; a wrong column may hold thousands
 
 Spellings = Mapping[str, Mapping[str, str]]  # dimension -> spelling -> group
-Own = Mapping[str, Mapping[str, Sequence[str]]]  # axis -> group -> spellings
+CustomAxes = Mapping[str, Mapping[str, Sequence[str]]]  # axis -> group -> spellings
 Classes = Mapping[str, Sequence[str]]  # dimension -> the names of its class ids, from 0
 
-_NONE: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-_NO_AXES: Own = MappingProxyType({})
-_JOINTS = re.compile(r"[\s_/‐‑‒–—-]+")
+_NO_ALIASES: Spellings = MappingProxyType({})
+_NO_AXES: CustomAxes = MappingProxyType({})
+_SEPARATORS = re.compile(r"[\s_/‐‑‒–—-]+")
 _YEARS = re.compile(r"[0-9]{1,3}(\.0*)?")  # "34.0" is how a table with gaps writes 34
 
 
 class UnknownLabelError(ValueError):
-    """A spelling that nobody has given a meaning."""
+    """A spelling that has no meaning yet."""
 
-    def __init__(self, dimension: str, spelled: str, known: Sequence[str]) -> None:
-        super().__init__(unknown(spelled, f"known label of '{dimension}'", known))
-        self.dimension, self.spelled, self.known = dimension, spelled, tuple(known)
+    def __init__(self, dimension: str, spelling: str, known: Sequence[str]) -> None:
+        super().__init__(unknown(spelling, f"known label of '{dimension}'", known))
 
 
 @lru_cache(maxsize=4096)
-def fold(spelled: str) -> str:
+def fold(spelling: str) -> str:
     """What two spellings of one label have in common: "South-East_Asian" and "south east asian" are the same."""
-    return _JOINTS.sub(" ", spelled.casefold()).strip()
+    return _SEPARATORS.sub(" ", spelling.casefold()).strip()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """Dimension -> folded spelling -> group, or None where the label lies outside the design."""
 
     groups: Mapping[str, Mapping[str, str | None]]
-    known: Mapping[str, tuple[str, ...]]  # dimension -> the spellings as they are shown
+    shown: Mapping[str, tuple[str, ...]]  # dimension -> the known spellings, as messages list them
     years: Mapping[str, tuple[tuple[str, int, int], ...]] = field(default_factory=dict)  # group, from, to
     fairface_classes: Classes = field(default_factory=dict)
     utkface_classes: Classes = field(default_factory=dict)
 
     @classmethod
-    def of(cls, protocol: Protocol, own: Own = _NO_AXES, aliases: Spellings = _NONE) -> Vocabulary:
-        """The protocol's words, axes of one's own, and what a user says of a data set's spellings."""
-        rules = protocol.portraits
-        words = _Words()
-        for dimension, groups in protocol.groups.dimensions.items():
+    def of(cls, protocol: Protocol, custom: CustomAxes = _NO_AXES, aliases: Spellings = _NO_ALIASES) -> Vocabulary:
+        """The protocol's words, custom axes, and the user's aliases of a data set's spellings."""
+        rules, dimensions = protocol.portraits, protocol.groups.dimensions
+        builder = _VocabularyBuilder()
+        years: dict[str, tuple[tuple[str, int, int], ...]] = {}
+        for dimension, groups in dimensions.items():
             for group in groups:
-                words.add(dimension, group.id, (group.label, *group.aliases, group.id))
-            words.add(dimension, None, rules.outside.get(dimension, ()) if rules else ())
-        for axis, spellings in own.items():
-            for word, spelled in spellings.items():
-                words.add(axis, word, (*spelled, word))
-        words.apply(aliases)
+                builder.add(dimension, group.id, (group.label, *group.aliases, group.id))
+                if group.years:
+                    low, high = group.years
+                    span = (group.id, low, MAX_AGE if high is None else high)
+                    years[dimension] = (*years.get(dimension, ()), span)
+            builder.add(dimension, None, rules.outside.get(dimension, ()) if rules else ())
+        for axis, spellings_by_group in custom.items():
+            for word, spellings in spellings_by_group.items():
+                builder.add(axis, word, (*spellings, word))
+        builder.apply(aliases)
         return cls(
-            words.groups,
-            {dimension: tuple(shown.values()) for dimension, shown in words.shown.items()},
-            {
-                dimension: years
-                for dimension, groups in protocol.groups.dimensions.items()
-                if (years := _years(groups))
-            },
-            rules.fairface_classes if rules else {},
-            rules.utkface_classes if rules else {},
+            groups=builder.groups,
+            shown={dimension: tuple(shown.values()) for dimension, shown in builder.shown.items()},
+            years=years,
+            fairface_classes=rules.fairface_classes if rules else {},
+            utkface_classes=rules.utkface_classes if rules else {},
         )
 
     @property
     def dimensions(self) -> tuple[str, ...]:
         return tuple(self.groups)
 
-    def group(self, dimension: str, spelled: str) -> str | None:
+    def group(self, dimension: str, spelling: str) -> str | None:
         """The group that a spelling means; None: known, and outside the design."""
-        found = self.groups[dimension]
-        folded = fold(spelled)
-        if folded in found:
-            return found[folded]
-        if dimension in self.years and _YEARS.fullmatch(spelled.strip()):
-            age = int(spelled.strip().partition(".")[0])
-            if age <= OLDEST:
+        groups, folded = self.groups[dimension], fold(spelling)
+        if folded in groups:
+            return groups[folded]
+        if dimension in self.years and _YEARS.fullmatch(spelling.strip()):
+            age = int(spelling.strip().partition(".")[0])
+            if age <= MAX_AGE:
                 return next((group for group, low, high in self.years[dimension] if low <= age <= high), None)
-        raise UnknownLabelError(dimension, spelled, self.spellings(dimension))
+        raise UnknownLabelError(dimension, spelling, self.spellings(dimension))
 
     def spellings(self, dimension: str) -> tuple[str, ...]:
-        """What is known, as a sentence lists it."""
-        return self.known[dimension] + (("an age in years",) if dimension in self.years else ())
+        """The known spellings, as a sentence lists them."""
+        return self.shown[dimension] + (("an age in years",) if dimension in self.years else ())
+
+    def check_columns(self, columns: Iterable[str], *extra: str) -> None:
+        """Each name under 'columns' in a reader's settings is a dimension, or one of `extra`."""
+        known = (*extra, *self.dimensions)
+        wrong = [unknown(word, "thing that a column can hold", known) for word in columns if word not in known]
+        if wrong:
+            raise ValueError(f"columns: {'; '.join(wrong)}")
 
 
-def _years(groups: Sequence[Group]) -> tuple[tuple[str, int, int], ...]:
-    spans = [(group.id, group.years) for group in groups if group.years]
-    return tuple((word, low, OLDEST if high is None else high) for word, (low, high) in spans)
-
-
-class _Words:
-    """A vocabulary in the making: each spelling has one meaning, and only a user may give it another."""
+class _VocabularyBuilder:
+    """Each spelling has one meaning, and only a user may give it another."""
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[str, str | None]] = {}
         self.shown: dict[str, dict[str, str]] = {}
 
     def add(self, dimension: str, group: str | None, spellings: Iterable[str]) -> None:
-        meant, shown = self.groups.setdefault(dimension, {}), self.shown.setdefault(dimension, {})
-        for spelled in spellings:
-            folded = fold(spelled)
-            if folded in meant and meant[folded] != group:
-                two = f"'{meant[folded] or OUTSIDE}' and '{group or OUTSIDE}'"
-                raise ValueError(f"{dimension}: the spelling '{spelled}' is given to both {two}; keep one")
-            meant[folded] = group
-            shown.setdefault(folded, spelled)
+        groups, shown = self.groups.setdefault(dimension, {}), self.shown.setdefault(dimension, {})
+        for spelling in spellings:
+            folded = fold(spelling)
+            if folded in groups and groups[folded] != group:
+                two = f"'{groups[folded] or OUTSIDE}' and '{group or OUTSIDE}'"
+                raise ValueError(f"{dimension}: the spelling '{spelling}' is given to both {two}; keep one")
+            groups[folded] = group
+            shown.setdefault(folded, spelling)
 
     def apply(self, aliases: Spellings) -> None:
-        wrong = [said for dimension, given in aliases.items() for said in self._faults(dimension, given)]
+        wrong = []
+        for dimension, meanings in aliases.items():
+            if dimension not in self.groups:
+                wrong.append(f"aliases: {unknown(dimension, 'dimension', self.groups)}")
+                continue
+            known = [*dict.fromkeys(word for word in self.groups[dimension].values() if word), OUTSIDE]
+            for spelling, word in meanings.items():
+                if word not in known:
+                    wrong.append(f"aliases.{dimension}.{spelling}: {unknown(word, 'group', known)}")
         if wrong:
             raise ValueError("; ".join(wrong))
-        for dimension, given in aliases.items():
-            for spelled, word in given.items():
-                self.groups[dimension][fold(spelled)] = None if word == OUTSIDE else word
-                self.shown[dimension].setdefault(fold(spelled), spelled)
-
-    def _faults(self, dimension: str, given: Mapping[str, str]) -> Iterator[str]:
-        if dimension not in self.groups:
-            yield f"aliases: {unknown(dimension, 'dimension', self.groups)}"
-            return
-        known = [*dict.fromkeys(word for word in self.groups[dimension].values() if word), OUTSIDE]
-        for spelled, word in given.items():
-            if word not in known:
-                yield f"aliases.{dimension}.{spelled}: {unknown(word, 'group', known)}"
+        for dimension, meanings in aliases.items():
+            for spelling, word in meanings.items():
+                self.groups[dimension][fold(spelling)] = None if word == OUTSIDE else word
+                self.shown[dimension].setdefault(fold(spelling), spelling)
 
 
 # One pass over a data set
 
 
-def label(rows: Iterable[Row | Remark], vocabulary: Vocabulary) -> Iterator[Row | Remark]:
-    """Rows with their labels in the vocabulary, from rows with labels as annotated. Remarks pass through.
-
-    Labels that are not known are told at the end, all at once: one round of mending is enough.
-    """
-    seen = Seen()
-    strangers: dict[str, dict[str, _Stranger]] = {}
-    for row in rows:
-        if isinstance(row, Remark):
-            yield row
-        elif seen.before(row.id):
-            said = f"{row.id} is listed already; the first row counts"
-            yield Remark(row.file, row.row, Reason.LISTED_TWICE, said)
-        elif (labelled := _label(row, vocabulary, strangers)) is not None:
-            yield labelled
-    _refuse(strangers, vocabulary)
-
-
 class Seen:
-    """Which ids were there before; eight bytes of each are kept."""
+    """Which ids came before; eight bytes of each are kept."""
 
     def __init__(self) -> None:
         self._hashes: set[int] = set()
 
     def before(self, word: str) -> bool:
         hashed = int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest())
-        was = hashed in self._hashes
+        is_seen = hashed in self._hashes
         self._hashes.add(hashed)
-        return was
+        return is_seen
 
 
 @dataclass
-class _Stranger:
-    """An unknown label: where it first stands, and in how many rows."""
+class _UnknownLabel:
+    """Where an unknown label first occurs, and in how many rows."""
 
     file: str
     row: int
     rows: int = 0
 
 
-def _label(row: Row, vocabulary: Vocabulary, strangers: dict[str, dict[str, _Stranger]]) -> Row | Remark | None:
+_UnknownLabels = dict[str, dict[str, _UnknownLabel]]  # dimension -> spelling -> where
+
+
+def label(rows: Iterable[Row | Remark], vocabulary: Vocabulary) -> Iterator[Row | Remark]:
+    """Rows with their labels in the vocabulary, from rows with labels as annotated. Issues pass through.
+
+    Unknown labels are raised at the end, all at once: then one round of fixing is enough.
+    """
+    seen = Seen()
+    unknown_labels: _UnknownLabels = {}
+    for row in rows:
+        if isinstance(row, Remark):
+            yield row
+        elif seen.before(row.id):
+            yield row.issue(Reason.LISTED_TWICE, f"{row.id} is listed already; the first row counts")
+        elif (labelled := _label_row(row, vocabulary, unknown_labels)) is not None:
+            yield labelled
+    if unknown_labels:
+        _raise_unknown(unknown_labels, vocabulary)
+
+
+def _label_row(row: Row, vocabulary: Vocabulary, unknown_labels: _UnknownLabels) -> Row | Remark | None:
+    """None where a label is unknown; the first few of a dimension are noted one by one, the others under ''."""
     labels: dict[str, str] = {}
-    strange = False
-    for dimension, spelled in row.annotated.items():
+    is_unknown = False
+    for dimension, spelling in row.annotated.items():
         try:
-            group = vocabulary.group(dimension, spelled) if fold(spelled) else None
+            group = vocabulary.group(dimension, spelling) if fold(spelling) else None
         except UnknownLabelError:
-            strange = True
-            _note(strangers.setdefault(dimension, {}), spelled, row)
+            is_unknown = True
+            noted = unknown_labels.setdefault(dimension, {})
+            key = spelling if spelling in noted or len(noted) < MAX_LISTED else ""
+            noted.setdefault(key, _UnknownLabel(row.file, row.row)).rows += 1
             continue
         if group is not None:
             labels[dimension] = group
-    if strange:
+    if is_unknown:
         return None
-    empty = [dimension for dimension, spelled in row.annotated.items() if not fold(spelled)]
+    empty = [dimension for dimension, spelling in row.annotated.items() if not fold(spelling)]
     if empty:
-        return Remark(row.file, row.row, Reason.MISSING_LABEL, f"{row.id} has no label for {' and '.join(empty)}")
-    return Row(row.id, row.split, labels, row.annotated, row.file, row.row, row.address)
+        return row.issue(Reason.MISSING_LABEL, f"{row.id} has no label for {' and '.join(empty)}")
+    return replace(row, labels=labels)
 
 
-def _note(strangers: dict[str, _Stranger], spelled: str, row: Row) -> None:
-    """The first few labels have an entry each; those after them share one under the empty word."""
-    key = spelled if spelled in strangers or len(strangers) < SHOWN else ""
-    strangers.setdefault(key, _Stranger(row.file, row.row)).rows += 1
-
-
-def _refuse(strangers: Mapping[str, Mapping[str, _Stranger]], vocabulary: Vocabulary) -> None:
-    faults = [
-        Fault(found.file, found.row, dimension, _said(spelled, found.rows, vocabulary.spellings(dimension)))
-        for dimension, labels in strangers.items()
-        for spelled, found in labels.items()
-    ]
-    if faults:
-        dimension, labels = next(iter(strangers.items()))
-        example = f'aliases: {{{dimension}: {{"{next(iter(labels))}": {OUTSIDE}}}}}'
-        raise FaultsError(
-            faults,
-            "Say under 'aliases' in the reader's settings what each label means, a group or 'outside' the "
-            f"design, e.g. {example}; or check that the right column was read.",
-        )
-
-
-def _said(spelled: str, rows: int, known: Sequence[str]) -> str:
-    count = "1 row" if rows == 1 else f"{rows:,} rows"
-    if not spelled:
-        return f"further labels that are not known, in {count}; is this the right column?"
-    return f"{spelled!r} is not a known label ({count}); known: {', '.join(known)}"
+def _raise_unknown(unknown_labels: _UnknownLabels, vocabulary: Vocabulary) -> NoReturn:
+    faults = []
+    for dimension, noted in unknown_labels.items():
+        known = ", ".join(vocabulary.spellings(dimension))
+        for spelling, first in noted.items():
+            count = "1 row" if first.rows == 1 else f"{first.rows:,} rows"
+            message = f"{spelling!r} is not a known label ({count}); known: {known}"
+            if not spelling:
+                message = f"further labels that are not known, in {count}; is this the right column?"
+            faults.append(Fault(first.file, first.row, dimension, message))
+    dimension, noted = next(iter(unknown_labels.items()))
+    example = f'aliases: {{{dimension}: {{"{next(iter(noted))}": {OUTSIDE}}}}}'
+    raise FaultsError(
+        faults,
+        "Say under 'aliases' in the reader's settings what each label means, a group or 'outside' the "
+        f"design, e.g. {example}; or check that the right column was read.",
+    )

@@ -1,7 +1,7 @@
 """Portraits that people chose: the folder that `stillme sources export` wrote, as the source of an audit.
 
-Knows the tables and image files of such a folder, not how they came about. A run notes what its report says of the
-folder, so that the report needs the folder no more.
+Knows the tables and image files of such a folder, not how they came about. A run records what its report says
+about the folder, so that the report can be made without the folder.
 """
 
 from __future__ import annotations
@@ -24,24 +24,16 @@ from stillme.sources import Remark
 from stillme.sources.tables import brief, check_columns, open_table, text
 
 CSV, PARQUET = "portraits.csv", "portraits.parquet"
-NAMED = ("dataset", "source_id")
-SIZED = ("width", "height", "upscaled_from")
-NEEDED = (*NAMED, "split", "licence", "image", "path", *SIZED, "upscaling")
-FORMULA = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "'",
-)  # a spreadsheet takes what follows for a formula, or hides the sign
+ID_COLUMNS = ("dataset", "source_id")
+SIZE_COLUMNS = ("width", "height", "upscaled_from")
+REQUIRED_COLUMNS = (*ID_COLUMNS, "split", "licence", "image", "path", *SIZE_COLUMNS, "upscaling")
+FORMULA_STARTS = tuple("=+-@\t\r'")  # a spreadsheet takes what follows for a formula, or hides the sign
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def guard(value: str) -> str:
     """Text as it may stand in a CSV file that a spreadsheet opens."""
-    return f"'{value}" if value.startswith(FORMULA) else value
+    return f"'{value}" if value.startswith(FORMULA_STARTS) else value
 
 
 def unguard(value: str) -> str:
@@ -49,7 +41,7 @@ def unguard(value: str) -> str:
 
 
 class Noted(Frozen):
-    """What a run keeps of the folder."""
+    """The facts about the folder that a run keeps."""
 
     content: str
     description: str
@@ -64,7 +56,7 @@ class Settings(Frozen):
     noted: Noted | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Listed:
     """One row of the table."""
 
@@ -78,9 +70,19 @@ def prepare(settings: Settings, context: BackendContext) -> PreparedSource[Chose
     _check_groups(settings.groups, context.protocol)
     folder = context.folder / settings.folder
     if settings.noted:
-        return _prepared(settings, settings.noted, lambda: Chosen(folder, _wanted(settings, context)))
-    rows = _wanted(settings, context)
-    return _prepared(settings, _note(rows, context.protocol), lambda: Chosen(folder, rows))
+        return _prepared(settings, settings.noted, lambda: Chosen(folder, _select_rows(settings, context)))
+    rows = _select_rows(settings, context)
+    content = [
+        (row.portrait.key, row.portrait.licence, row.portrait.split, row.side, row.upscaling) for row in rows
+    ]
+    counts = Counter(row.portrait.source for row in rows)
+    sources = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
+    noted = Noted(
+        content=digest("portraits", rows=content),
+        description=f"Chosen portraits: {sources}. Whom they show is how annotators perceived them.",
+        caveats=_face_size_caveats(rows, context.protocol),
+    )
+    return _prepared(settings, noted, lambda: Chosen(folder, rows))
 
 
 def _prepared(settings: Settings, noted: Noted, make: Callable[[], Chosen]) -> PreparedSource[Chosen]:
@@ -103,24 +105,16 @@ def _check_groups(groups: Mapping[str, Sequence[str]], protocol: Protocol) -> No
                 raise ValueError(f"groups.{dimension}: {unknown(word, 'group', known.ids(dimension))}")
 
 
-def _wanted(settings: Settings, context: BackendContext) -> list[Listed]:
-    rows = read(context.folder / settings.folder, context.protocol)
-    found = [row for row in rows if all(row.portrait.labels[d] in g for d, g in settings.groups.items())]
-    if not found:
+def _select_rows(settings: Settings, context: BackendContext) -> list[Listed]:
+    all_rows = read(context.folder / settings.folder, context.protocol)
+    rows = [
+        row
+        for row in all_rows
+        if all(row.portrait.labels[dimension] in groups for dimension, groups in settings.groups.items())
+    ]
+    if not rows:
         raise ValueError("groups: the folder holds no portrait of these groups")
-    return found
-
-
-def _note(rows: Sequence[Listed], protocol: Protocol) -> Noted:
-    told = [(row.portrait.key, row.portrait.licence, row.portrait.split, row.side, row.upscaling) for row in rows]
-    caveats = _caveats(rows, protocol)
-    return Noted(content=digest("portraits", rows=told), description=_described(rows), caveats=caveats)
-
-
-def _described(rows: Sequence[Listed]) -> str:
-    found = Counter(row.portrait.source for row in rows)
-    counts = ", ".join(f"{count:,} of {name}" for name, count in found.items())
-    return f"Chosen portraits: {counts}. Whom they show is how annotators perceived them."
+    return rows
 
 
 @dataclass(frozen=True)
@@ -138,28 +132,24 @@ class Chosen:
             yield row.portrait, content
 
 
-# What a report has to say of the pictures
-
-
-def _caveats(rows: Sequence[Listed], protocol: Protocol) -> tuple[str, ...]:
-    """An editor may restore a face that was small, whatever it is asked."""
+def _face_size_caveats(rows: Sequence[Listed], protocol: Protocol) -> tuple[str, ...]:
+    """What a report has to say of small faces: an editor may restore one, whatever it is asked."""
     limit = protocol.portraits.face_sized if protocol.portraits else None
-    small = [row for row in rows if (row.side < limit if limit is not None else row.upscaling)]
-    by_method: dict[str, list[int]] = {}
-    for row in small:
-        by_method.setdefault(row.upscaling, []).append(row.side)
-    return tuple(_caveat(sides, method, len(rows)) for method, sides in by_method.items())
-
-
-def _caveat(sides: Sequence[int], method: str, among: int) -> str:
-    low, high = min(sides), max(sides)
-    size = f"{low} pixels" if low == high else f"{low} to {high} pixels"
-    done = f"were enlarged by the method “{method}”" if method else "were not enlarged"
-    return (
-        f"{len(sides):,} of {among:,} portraits are face-sized in their data set ({size} at the shorter side) and "
-        f"{done}. An editor may “restore” such a face whatever the prompt asks, so a change in one of them is not "
-        "the prompt’s doing alone."
-    )
+    sides_by_method: dict[str, list[int]] = {}
+    for row in rows:
+        if row.side < limit if limit is not None else row.upscaling:
+            sides_by_method.setdefault(row.upscaling, []).append(row.side)
+    caveats = []
+    for method, sides in sides_by_method.items():
+        low, high = min(sides), max(sides)
+        size = f"{low} pixels" if low == high else f"{low} to {high} pixels"
+        enlarged = f"were enlarged by the method “{method}”" if method else "were not enlarged"
+        caveats.append(
+            f"{len(sides):,} of {len(rows):,} portraits are face-sized in their data set ({size} at the shorter"
+            f" side) and {enlarged}. An editor may “restore” such a face whatever the prompt asks, so a change in"
+            " one of them is not the prompt’s doing alone."
+        )
+    return tuple(caveats)
 
 
 # The tables
@@ -167,37 +157,39 @@ def _caveat(sides: Sequence[int], method: str, among: int) -> str:
 
 def read(folder: Path, protocol: Protocol) -> list[Listed]:
     """Every portrait that the folder lists, or all faults at once."""
-    columns = (*NEEDED, *protocol.groups.dimensions)
-    there = [path for path in (folder / CSV, folder / PARQUET) if path.is_file()]
-    if not there:
-        said = f"holds neither {CSV} nor {PARQUET}" if folder.is_dir() else "is not a folder"
-        said += "; give a folder that `stillme sources export` wrote"
-        raise FaultsError([Fault(str(folder), 0, "", said)])
-    tables = {path: _table(path, columns) for path in there}
+    columns = (*REQUIRED_COLUMNS, *protocol.groups.dimensions)
+    paths = [path for path in (folder / CSV, folder / PARQUET) if path.is_file()]
+    if not paths:
+        message = f"holds neither {CSV} nor {PARQUET}" if folder.is_dir() else "is not a folder"
+        message += "; give a folder that `stillme sources export` wrote"
+        raise FaultsError([Fault(str(folder), 0, "", message)])
+    tables: dict[Path, _Rows] = {}
+    for path in paths:
+        tables[path] = _parquet_rows(path, columns) if path.name == PARQUET else _csv_rows(path, columns)
+        if not tables[path]:
+            raise FaultsError([Fault(str(path), 0, "", "lists no portraits")])
     path, rows = next(iter(tables.items()))
     faults = [*_differences(tables), *_faults(path, rows, protocol)]
     if faults:
         raise FaultsError(faults)
-    return [_listed(values, protocol) for _, values in rows]
+    return [_portrait_row(values, protocol) for _, values in rows]
 
 
 _Rows = list[tuple[int, dict[str, str]]]
 
 
-def _table(path: Path, columns: Sequence[str]) -> _Rows:
-    rows = _parquet_rows(path, columns) if path.name == PARQUET else _csv_rows(path, columns)
-    if not rows:
-        raise FaultsError([Fault(str(path), 0, "", "lists no portraits")])
-    return rows
-
-
 def _csv_rows(path: Path, columns: Sequence[str]) -> _Rows:
-    found = list(open_table(path, columns).rows())
-    faults = [Fault(str(path), one.row, "", one.said) for one in found if isinstance(one, Remark)]
+    rows: _Rows = []
+    faults = []
+    for item in open_table(path, columns).rows():
+        if isinstance(item, Remark):
+            faults.append(Fault(str(path), item.row, "", item.said))
+        else:
+            row, values = item
+            rows.append((row, {name: unguard(value) for name, value in values.items()}))
     if faults:
         raise FaultsError(faults)
-    plain = [one for one in found if not isinstance(one, Remark)]
-    return [(row, {name: unguard(value) for name, value in values.items()}) for row, values in plain]
+    return rows
 
 
 def _parquet_rows(path: Path, columns: Sequence[str]) -> _Rows:
@@ -206,15 +198,15 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> _Rows:
     try:
         frame = read_parquet(path.read_bytes())
     except (DamagedError, OSError) as error:
-        said = f"is not a Parquet file, or not a whole one: {brief(error)}. Fetch or export it again"
-        raise FaultsError([Fault(str(path), 0, "", said)]) from None
+        message = f"is not a Parquet file, or not a whole one: {brief(error)}. Fetch or export it again"
+        raise FaultsError([Fault(str(path), 0, "", message)]) from None
     check_columns(path, frame.columns, columns)
     rows = frame.select(columns).iter_rows(named=True)
     return [(number, {name: text(value) for name, value in row.items()}) for number, row in enumerate(rows, 1)]
 
 
 def _differences(tables: Mapping[Path, _Rows]) -> Iterator[Fault]:
-    """A portrait that was taken out of one table must not come back from the other."""
+    """A portrait that was removed from one table must not come back from the other."""
     if len(tables) < 2:
         return
     (path, rows), (other, others) = tables.items()
@@ -229,18 +221,18 @@ def _differences(tables: Mapping[Path, _Rows]) -> Iterator[Fault]:
 
 
 def _faults(path: Path, rows: _Rows, protocol: Protocol) -> Iterator[Fault]:
-    seen: dict[tuple[str, ...], int] = {}
+    first_rows: dict[tuple[str, ...], int] = {}
     for row, values in rows:
-        for name, said in _row_faults(path.parent, values, protocol):
-            yield Fault(str(path), row, name, said)
-        key = tuple(values[name] for name in NAMED)
-        if first := seen.get(key):
+        for name, message in (*_value_faults(values, protocol), *_image_faults(path.parent, values)):
+            yield Fault(str(path), row, name, message)
+        key = tuple(values[name] for name in ID_COLUMNS)
+        if first := first_rows.get(key):
             yield Fault(str(path), row, "source_id", f"{key[1]!r} of {key[0]!r} stands in row {first} already")
-        seen.setdefault(key, row)
+        first_rows.setdefault(key, row)
 
 
-def _row_faults(folder: Path, values: Mapping[str, str], protocol: Protocol) -> Iterator[tuple[str, str]]:
-    for name in NAMED:
+def _value_faults(values: Mapping[str, str], protocol: Protocol) -> Iterator[tuple[str, str]]:
+    for name in ID_COLUMNS:
         if not values[name]:
             yield name, "is missing"
     for dimension in protocol.groups.dimensions:
@@ -249,41 +241,46 @@ def _row_faults(folder: Path, values: Mapping[str, str], protocol: Protocol) -> 
             yield dimension, f"is missing; the protocol needs it of every portrait. Known: {', '.join(known)}"
         elif values[dimension] not in known:
             yield dimension, unknown(values[dimension], "group of the protocol", known)
-    for name in SIZED:
+    for name in SIZE_COLUMNS:
         if not values[name].isdecimal() and (values[name] or name != "upscaled_from"):
             yield name, f"has to be a number of pixels (given: {values[name]!r})"
-    yield from _file_faults(folder, values)
 
 
-def _file_faults(folder: Path, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _image_faults(folder: Path, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     image, path = values["image"], values["path"]
     if not _SHA256.fullmatch(image):
         yield "image", f"has to be a SHA-256 in 64 hexadecimal digits (given: {image!r})"
         return
-    if not _is_inside(path):
+    parts = PurePosixPath(path)
+    if not path or parts.is_absolute() or ".." in parts.parts or "\\" in path:
         yield "path", f"has to be a file in this folder (given: {path!r})"
         return
     try:
-        is_there = (folder / path).is_file()
+        is_file = (folder / path).is_file()
     except OSError:  # a name longer than any file's
-        is_there = False
-    if not is_there:
+        is_file = False
+    if not is_file:
         yield "path", f"{path} does not exist"
         return
     with disk(folder / path), (folder / path).open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != image:
-        yield "image", f"{path} was changed: its SHA-256 is {found}, not {image}"
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    if sha256 != image:
+        yield "image", f"{path} was changed: its SHA-256 is {sha256}, not {image}"
 
 
-def _is_inside(path: str) -> bool:
-    parts = PurePosixPath(path)
-    return bool(path) and not parts.is_absolute() and ".." not in parts.parts and "\\" not in path
-
-
-def _listed(values: Mapping[str, str], protocol: Protocol) -> Listed:
-    labels = {dimension: values[dimension] for dimension in protocol.groups.dimensions}
-    named, about = (values["dataset"], values["source_id"], values["image"]), (values["licence"], values["split"])
-    width, height, before = (int(values[name] or 0) for name in SIZED)
-    portrait = Portrait.of(*named, labels, *about)
-    return Listed(portrait, values["path"], before or min(width, height), values["upscaling"])
+def _portrait_row(values: Mapping[str, str], protocol: Protocol) -> Listed:
+    width, height, upscaled_from = (int(values[name] or 0) for name in SIZE_COLUMNS)
+    portrait = Portrait.of(
+        source=values["dataset"],
+        source_id=values["source_id"],
+        image=values["image"],
+        labels={dimension: values[dimension] for dimension in protocol.groups.dimensions},
+        licence=values["licence"],
+        split=values["split"],
+    )
+    return Listed(
+        portrait=portrait,
+        path=values["path"],
+        side=upscaled_from or min(width, height),
+        upscaling=values["upscaling"],
+    )

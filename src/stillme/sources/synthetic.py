@@ -1,13 +1,13 @@
-"""The 84 synthetic portraits that ship with stillme: rendered heads with known truth, one a cell of the design.
+"""The 84 synthetic portraits that ship with stillme: rendered heads with known truth, one per cell of the design.
 
 Their looks are placeholders, not representations of groups. Differences between groups in an audit of them are
-inputs that somebody planted, never findings.
+planted inputs, never findings.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -18,7 +18,6 @@ from stillme.core.yaml import Frozen
 from stillme.engine.backends import BackendContext, PreparedSource
 from stillme.protocol import Protocol
 from stillme.sources import heads
-from stillme.sources.heads.signature import signature
 
 LICENCE = "CC0-1.0, rendered by stillme from CC0 MakeHuman assets"
 
@@ -31,10 +30,10 @@ class Settings(Frozen):
 
 def prepare(settings: Settings, context: BackendContext) -> PreparedSource[Synthetic]:
     known = context.protocol.groups
-    for dimension, wanted in settings.groups.items():
+    for dimension, groups in settings.groups.items():
         if dimension not in known.dimensions:
             raise ValueError(f"groups.{dimension} is not a dimension; known: {', '.join(known.dimensions)}")
-        for word in wanted:
+        for word in groups:
             if word not in known.ids(dimension):
                 raise ValueError(
                     f"groups.{dimension}: '{word}' is not known; known: {', '.join(known.ids(dimension))}"
@@ -54,15 +53,16 @@ class Synthetic:
     protocol: Protocol
 
     def portraits(self) -> Iterator[tuple[Portrait, bytes]]:
+        """The heads in the groups asked for, and in a cell of the protocol's design."""
+        known = self.protocol.groups
+        groups = {
+            dimension: set(known.ids(dimension)) & set(self.settings.groups.get(dimension, known.ids(dimension)))
+            for dimension in known.dimensions
+        }
         for key in heads.keys():  # noqa: SIM118
-            if self._wanted(heads.labels(key)):
+            labels = heads.labels(key)
+            if all(labels[dimension] in groups[dimension] for dimension in groups):
                 head = heads.load(key)
-                content = images.encode(heads.photograph(head), quality=95, comment=signature(key))
+                content = images.encode(heads.photograph(head), quality=95, comment=heads.signature(key))
                 image = hashlib.sha256(content).hexdigest()
                 yield Portrait.of("synthetic", key, image, head.labels, LICENCE), content
-
-    def _wanted(self, labels: Mapping[str, str]) -> bool:
-        """In the groups asked for, and in a cell of the protocol's design."""
-        known = self.protocol.groups
-        wanted = {d: self.settings.groups.get(d, known.ids(d)) for d in known.dimensions}
-        return all(labels[d] in wanted[d] and labels[d] in known.ids(d) for d in wanted)

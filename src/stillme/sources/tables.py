@@ -1,6 +1,6 @@
 """Label tables, row by row: CSV with any usual separator, and Parquet.
 
-Knows rows and columns, not what a column means. A row that cannot be read becomes a remark and the rest is read; a
+Knows rows and columns, not what a column means. A row that cannot be read becomes an issue and the rest is read; a
 file that cannot be read at all is a fault that says what to do.
 """
 
@@ -17,12 +17,12 @@ from stillme.core.errors import Fault, FaultsError, disk
 from stillme.sources import Reason, Remark
 
 SEPARATORS = (",", ";", "\t", "|")
-LONGEST_LINE = 1_000_000  # characters; a longer line is no line of a table
-BATCH = 4096  # rows of labels that are in memory at a time
+MAX_LINE_CHARS = 1_000_000  # a longer line is not a line of a table
+BATCH_ROWS = 4096  # rows of labels that are in memory at a time
 _MAGIC = b"PAR1"
-_PARQUET = (".parquet", ".pq")
+_PARQUET_SUFFIXES = (".parquet", ".pq")
 
-Values = dict[str, str]  # column -> what stands there, as it stands there
+Values = dict[str, str]  # column -> its text, unchanged
 
 
 class Table(Protocol):
@@ -33,46 +33,44 @@ class Table(Protocol):
 
 def open_table(path: Path, columns: Iterable[str]) -> Table:
     """A label table with at least these columns, or a fault that says what is wrong with the file."""
-    wanted = tuple(dict.fromkeys(columns))
+    required = tuple(dict.fromkeys(columns))
     if not path.is_file():
         raise _fault(path, "is a folder, not a table" if path.is_dir() else "does not exist")
-    if _is_parquet(path):
-        check_columns(path, open_parquet(path).schema_arrow.names, wanted)
-        return _Parquet(path, wanted)
-    separator, header = _header(path, wanted)
-    check_columns(path, header, wanted)
-    return _Csv(path, wanted, separator, header)
-
-
-def check_columns(path: Path, found: Sequence[str], wanted: Iterable[str]) -> None:
-    """Every column wanted is there once, or each fault is said with the columns that there are."""
-    wanted = tuple(wanted)
-    listed = f"columns found: {', '.join(found) or 'none'}; wanted: {', '.join(wanted)}"
-    missing = [f"has no column '{name}'{_near(name, found)}; {listed}" for name in wanted if name not in found]
-    twice = [f"has the column '{name}' more than once; {listed}" for name in wanted if found.count(name) > 1]
-    if missing or twice:
-        raise FaultsError([Fault(str(path), 0, "", said) for said in missing + twice])
-
-
-def _near(name: str, found: Sequence[str]) -> str:
-    folded = {column.casefold(): column for column in found}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1)
-    return f" (did you mean '{folded[close[0]]}'?)" if close else ""
-
-
-def _fault(path: Path, said: str, line: int = 0) -> FaultsError:
-    return FaultsError([Fault(str(path), line, "", said)])
-
-
-def _is_parquet(path: Path) -> bool:
     with disk(path), path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC or path.suffix.lower() in _PARQUET
+        is_parquet = file.read(len(_MAGIC)) == _MAGIC or path.suffix.lower() in _PARQUET_SUFFIXES
+    if is_parquet:
+        check_columns(path, open_parquet(path).schema_arrow.names, required)
+        return _Parquet(path, required)
+    separator, header = _header(path, required)
+    check_columns(path, header, required)
+    return _Csv(path=path, columns=required, separator=separator, header=header)
+
+
+def check_columns(path: Path, columns: Sequence[str], required: Iterable[str]) -> None:
+    """Every required column is there once, or each fault is raised with the columns that there are."""
+    required = tuple(required)
+    listed = f"columns found: {', '.join(columns) or 'none'}; wanted: {', '.join(required)}"
+    by_folded = {column.casefold(): column for column in columns}
+    missing, twice = [], []
+    for name in required:
+        if name not in columns:
+            close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+            hint = f" (did you mean '{by_folded[close[0]]}'?)" if close else ""
+            missing.append(f"has no column '{name}'{hint}; {listed}")
+        elif columns.count(name) > 1:
+            twice.append(f"has the column '{name}' more than once; {listed}")
+    if missing or twice:
+        raise FaultsError([Fault(str(path), 0, "", message) for message in missing + twice])
+
+
+def _fault(path: Path, message: str, line: int = 0) -> FaultsError:
+    return FaultsError([Fault(str(path), line, "", message)])
 
 
 # CSV
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Csv:
     path: Path
     columns: tuple[str, ...]
@@ -80,35 +78,33 @@ class _Csv:
     header: tuple[str, ...]
 
     def rows(self) -> Iterator[tuple[int, Values] | Remark]:
-        places = {name: self.header.index(name) for name in self.columns}
+        index_by_column = {name: self.header.index(name) for name in self.columns}
         records = _records(self.path, self.separator)
         next(records, None)
         for row, fields in records:
-            flaw = fields if isinstance(fields, str) else self._flaw(fields)
-            if flaw:
-                yield Remark(self.path.name, row, Reason.BAD_ROW, flaw)
+            if isinstance(fields, str):
+                problem = fields
+            elif len(fields) != len(self.header):
+                problem = f"the row has {len(fields)} fields and the header {len(self.header)}"
+            elif any("\0" in field for field in fields):
+                problem = "the row holds a NUL character, which no text has"
             else:
-                yield row, {name: fields[place] for name, place in places.items()}
-
-    def _flaw(self, fields: Sequence[str]) -> str:
-        if len(fields) != len(self.header):
-            return f"the row has {len(fields)} fields and the header {len(self.header)}"
-        return "the row holds a NUL character, which no text has" if any("\0" in field for field in fields) else ""
+                yield row, {name: fields[index] for name, index in index_by_column.items()}
+                continue
+            yield Remark(file=self.path.name, row=row, reason=Reason.BAD_ROW, said=problem)
 
 
-def _header(path: Path, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The separator under which most of the columns are found, and the columns."""
-    found = {separator: _columns(path, separator) for separator in SEPARATORS}
-    return max(found.items(), key=lambda item: (len(set(wanted) & set(item[1])), len(item[1])))
-
-
-def _columns(path: Path, separator: str) -> tuple[str, ...]:
-    _, first = next(_records(path, separator), (0, None))
-    if first is None:
-        raise _fault(path, "is empty; a table begins with the names of its columns")
-    if "\0" in "".join(first):
-        raise _fault(path, "is not a text table: it holds NUL characters. Save it as CSV in UTF-8", 1)
-    return () if isinstance(first, str) else tuple(name.strip() for name in first)
+def _header(path: Path, required: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The separator that gives most of the required columns, and the columns that it gives."""
+    columns_by_separator: dict[str, tuple[str, ...]] = {}
+    for separator in SEPARATORS:
+        _, first = next(_records(path, separator), (0, None))
+        if first is None:
+            raise _fault(path, "is empty; a table begins with the names of its columns")
+        if "\0" in "".join(first):
+            raise _fault(path, "is not a text table: it holds NUL characters. Save it as CSV in UTF-8", 1)
+        columns_by_separator[separator] = () if isinstance(first, str) else tuple(name.strip() for name in first)
+    return max(columns_by_separator.items(), key=lambda item: (len(set(required) & set(item[1])), len(item[1])))
 
 
 def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str] | str]]:
@@ -122,30 +118,28 @@ def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str] | str]
             except StopIteration:
                 return
             except csv.Error as error:
-                yield from _lost(row, reader.line_num, error)
+                yield row, f"the row cannot be read: {error}"
+                # A quote without its partner swallows the rows up to the next one: each of them is lost.
+                for lost in range(row + 1, reader.line_num + 1):
+                    yield lost, f"the row lies in a quoted field that begins in row {row} and is not closed there"
             else:
                 if fields:
                     yield row, fields
 
 
-def _lost(first: int, last: int, error: csv.Error) -> Iterator[tuple[int, str]]:
-    """A quote without its partner swallows the rows up to the next one: each of them is lost, and said."""
-    yield first, f"the row cannot be read: {error}"
-    for row in range(first + 1, last + 1):
-        yield row, f"the row lies in a quoted field that begins in row {first} and is not closed there"
-
-
 def _lines(file: TextIO, path: Path) -> Iterator[str]:
     number = 0
     try:
-        while line := file.readline(LONGEST_LINE):
+        while line := file.readline(MAX_LINE_CHARS):
             number += 1
-            if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
-                raise _fault(path, f"has a line of more than {LONGEST_LINE:,} characters; is it a table?", number)
+            if len(line) == MAX_LINE_CHARS and line[-1] not in "\r\n":
+                raise _fault(
+                    path, f"has a line of more than {MAX_LINE_CHARS:,} characters; is it a table?", number
+                )
             yield line
     except UnicodeDecodeError:
-        said = "is not UTF-8 text from this line on; save it as CSV in UTF-8"
-        raise _fault(path, said, _first_undecodable(path)) from None
+        message = "is not UTF-8 text from this line on; save it as CSV in UTF-8"
+        raise _fault(path, message, _first_undecodable(path)) from None
 
 
 def _first_undecodable(path: Path) -> int:
@@ -162,9 +156,9 @@ def _first_undecodable(path: Path) -> int:
 # Parquet
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Spot:
-    """Where a row stands in a Parquet file; rows count from 1, and there is no header."""
+    """The position of a row in a Parquet file; rows count from 1, and there is no header."""
 
     row: int
     group: int
@@ -177,11 +171,11 @@ class _Parquet:
     columns: tuple[str, ...]
 
     def rows(self) -> Iterator[tuple[int, Values] | Remark]:
-        for found in scan(self.path, self.path.name, self.columns):
-            if isinstance(found, Remark):
-                yield found
+        for item in scan(self.path, self.path.name, self.columns):
+            if isinstance(item, Remark):
+                yield item
             else:
-                spot, values = found
+                spot, values = item
                 yield spot.row, {name: text(values[name]) for name in self.columns}
 
 
@@ -193,42 +187,43 @@ def open_parquet(path: Path) -> Any:
     try:
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
     except (pa.ArrowException, OSError) as error:
-        said = f"is not a Parquet file, or not a whole one: {brief(error)}. Fetch or write it again"
-        raise _fault(path, said) from None
+        message = f"is not a Parquet file, or not a whole one: {brief(error)}. Fetch or write it again"
+        raise _fault(path, message) from None
 
 
 def scan(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[Spot, dict[str, Any]] | Remark]:
-    """Every row's values in some columns, a row group at a time. A broken row group is a remark a row."""
+    """Every row's values in some columns, a row group at a time. A broken row group gives an issue per row."""
     import pyarrow as pa
 
     first = 1
     with open_parquet(path) as file:
         for group in range(file.num_row_groups):
-            count, read = file.metadata.row_group(group).num_rows, 0
+            n_rows, n_read = file.metadata.row_group(group).num_rows, 0
             try:
                 for batch in file.iter_batches(
-                    BATCH, row_groups=[group], columns=list(columns), use_threads=False
+                    BATCH_ROWS, row_groups=[group], columns=list(columns), use_threads=False
                 ):
                     for values in batch.to_pylist():
-                        yield Spot(first + read, group, read), values
-                        read += 1
+                        yield Spot(row=first + n_read, group=group, offset=n_read), values
+                        n_read += 1
             except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # also text that is none
-                for row in range(first + read, first + count):
-                    yield Remark(name, row, Reason.CORRUPT, f"row group {group} cannot be read: {brief(error)}")
+                message = f"row group {group} cannot be read: {brief(error)}"
+                for row in range(first + n_read, first + n_rows):
+                    yield Remark(file=name, row=row, reason=Reason.CORRUPT, said=message)
             else:
-                if read < count:
-                    said = f"row group {group} ends here; {count - read:,} more rows were to come"
-                    yield Remark(name, first + read, Reason.CORRUPT, said)
-            first += count
+                if n_read < n_rows:
+                    message = f"row group {group} ends here; {n_rows - n_read:,} more rows were to come"
+                    yield Remark(file=name, row=first + n_read, reason=Reason.CORRUPT, said=message)
+            first += n_rows
 
 
 def brief(error: BaseException) -> str:
-    """The first line of what Arrow says, without its full stop."""
+    """The first line of an error of Arrow, without its full stop."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
 def text(value: Any) -> str:
-    """A value as a table of text would show it; nothing for nothing."""
+    """A value as a table of text would show it; empty where it is missing."""
     if value is None or value != value:  # only NaN differs from itself
         return ""
     if isinstance(value, float) and value.is_integer():

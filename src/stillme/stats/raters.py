@@ -16,7 +16,7 @@ from enum import StrEnum
 
 import polars as pl
 
-from stillme.protocol.schema import StudyRules
+from stillme.protocol.study_schema import StudyRules
 
 RELATIVELY_FAST = 0.5  # of the sample's median: twice as fast as the others
 MANY_QUICK = 0.1  # share of answers under the rule's seconds

@@ -24,7 +24,7 @@ from stillme.plan.audit import BASELINE
 from stillme.plan.config import Config, check_keys
 from stillme.plan.design import Design, make_design, record_design
 from stillme.protocol import Protocol
-from stillme.sources.heads.signature import key_in
+from stillme.sources.heads import key_in
 from stillme.steps.budget import Purse
 from stillme.steps.edit import edit, pending_edits
 from stillme.steps.judge import Look, judge, pending_judge_tasks, views

@@ -12,7 +12,7 @@ from stillme.judges.calibration import instruction, planted
 from stillme.judges.calibration.pairs import Maker
 from stillme.protocol import Protocol
 from stillme.sources import heads
-from stillme.sources.heads.signature import signature
+from stillme.sources.heads import signature
 from tests.editors.providers import png
 
 KEYS = [heads.keys()[number] for number in (0, 17, 40, 66)]

@@ -19,6 +19,6 @@ def plan(tmp_path: Path) -> Plan:
 
 @pytest.fixture
 def store(plan: Plan) -> Iterator[Store]:
-    with Store.hold(plan.folder) as held:
+    with Store.open_for_writing(plan.folder) as held:
         shelf.fill(plan, held)
         yield held

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from stillme.core import images
 from stillme.engine.progress import Progress
-from stillme.sources.heads.signature import signature
+from stillme.sources.heads import signature
 from stillme.sources.selection import config, flow
-from stillme.sources.selection.choices import Action, Verb
+from stillme.sources.selection.action_log import Action, Verb
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.store import Candidate, Store
 from tests.sources.selection import data
@@ -42,7 +42,8 @@ def at(second: int) -> str:
 
 def act(store: Store, number: int, verb: Verb, cell: str, **about: object) -> None:
     reviewer = str(about.pop("reviewer", "anna"))
-    store.add_action(Action(f"op-{number}", at(number * 10), reviewer, verb, cell, **about)).result()  # type: ignore[arg-type]
+    action = Action(op=f"op-{number}", at=at(number * 10), reviewer=reviewer, verb=verb, cell=cell, **about)  # type: ignore[arg-type]
+    store.add_action(action).result()
 
 
 def decide(

@@ -13,9 +13,9 @@ from stillme.core.records import Portrait, Reading, Status
 from stillme.protocol import builtin
 from stillme.protocol.schema import Rule
 from stillme.sources import heads
-from stillme.sources.selection import screen
 from stillme.sources.selection.config import Plan, Selection
-from stillme.sources.selection.grid import Grid
+from stillme.sources.selection.pools import Grid
+from stillme.sources.selection.screen import screening_settings
 from stillme.sources.selection.store import Candidate, Store
 
 LICENCE = "CC0-1.0"
@@ -46,7 +46,14 @@ def make_plan(
     }
     selection = Selection.model_validate(data)
     path = folder / "selection.yaml"
-    return Plan(selection, protocol, protocol.portraits, path, Grid(axes, per_cell), {})
+    return Plan(
+        selection=selection,
+        protocol=protocol,
+        rules=protocol.portraits,
+        path=path,
+        grid=Grid(axes, per_cell),
+        readers={},
+    )
 
 
 def picture(key: str, pool: int) -> bytes:
@@ -76,14 +83,26 @@ def _candidate(pool: int, seed: int, cell: str, labels: Mapping[str, str], nth: 
     image = hashlib.sha256(content).hexdigest()
     source_id = f"{cell}/{pool}-{nth + 1}.jpg"
     portrait = Portrait.of("rendered heads", source_id, image, labels, LICENCE, "train")
-    return Candidate(pool, seed, cell, "heads", portrait, dict(labels), "heads.csv", pool, image, "", "0" * 16)
+    return Candidate(
+        pool=pool,
+        seed=seed,
+        cell=cell,
+        reader="heads",
+        portrait=portrait,
+        annotated=dict(labels),
+        file="heads.csv",
+        row=pool,
+        original=image,
+        mended="",
+        fingerprint="0" * 16,
+    )
 
 
 def screen_all(
     plan: Plan, store: Store, failing: Mapping[str, Collection[str]], unread: Collection[str] = ()
 ) -> None:
     """Readings as the pre-screen writes them. `failing`: source id -> criteria that it misses; `unread`: source ids."""
-    named = screen.settings()
+    named = screening_settings()
     for one in store.candidates():
         name = one.portrait.source_id
         found = Reading(Status.OK, _figures(plan, failing.get(name, ())))

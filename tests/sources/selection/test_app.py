@@ -15,7 +15,7 @@ from stillme.core import images
 from stillme.core.errors import SurroundingsError
 from stillme.sources.selection.app import make_app
 from stillme.sources.selection.config import Plan
-from stillme.sources.selection.grid import Grid
+from stillme.sources.selection.pools import Grid
 from stillme.sources.selection.store import Candidate, Store
 from stillme.web.middleware import Sessions
 from tests.sources.selection import shelf
@@ -223,7 +223,7 @@ def test_a_full_disk_is_said_and_nothing_is_shown_as_done(
 
 def test_several_a_cell_and_a_cell_without_candidates_are_shown(tmp_path: Path) -> None:
     plan = shelf.make_plan(tmp_path, shelf.FEW, pools=2, per_cell=2)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         shelf.fill(plan, store, per_pool=2, without=[(n, plan.grid.cells[0].id) for n in (1, 2)])
         client = TestClient(make_app(plan, store, ["anna"], KEY), "http://localhost", headers=OURS)
         client.get("/enter", params={"key": Sessions(KEY, ["anna"]).key("anna")})

@@ -21,10 +21,13 @@ from stillme.core import images
 from stillme.core.errors import InputError, SurroundingsError
 from stillme.core.records import Reading, Status
 from stillme.engine.progress import Progress
-from stillme.sources.selection import card, flow, manifest, screen
-from stillme.sources.selection.choices import Verb
+from stillme.sources.selection import export as exporting
+from stillme.sources.selection import flow
+from stillme.sources.selection.action_log import Verb
+from stillme.sources.selection.cards import find_licence
 from stillme.sources.selection.config import Plan
-from stillme.sources.selection.desk import Desk
+from stillme.sources.selection.screen import screening_settings
+from stillme.sources.selection.service import Desk
 from stillme.sources.selection.store import Store
 from stillme.stats.passing import passing
 from tests.sources.selection import data
@@ -38,7 +41,7 @@ ROOT = Path(__file__).parents[3]
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """Four cells, decided; tests only read it."""
     made = selection(tmp_path_factory.mktemp("decided"))
-    with Store.hold(made.folder) as store:
+    with Store.open_for_writing(made.folder) as store:
         decide(store, made)
     return made
 
@@ -49,8 +52,8 @@ def folder(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def export(plan: Plan, to: Path, partial: bool = False, rates: pl.DataFrame | None = None) -> Path:
-    with Store.look(plan.folder) as store:
-        return manifest.export(plan, store, to, partial, rates)
+    with Store.open_readonly(plan.folder) as store:
+        return exporting.export_portraits(plan, store, to, partial, rates)
 
 
 def frame(folder: Path) -> pl.DataFrame:
@@ -94,7 +97,7 @@ def test_small_portraits_are_enlarged_as_declared_and_it_is_noted(folder: Path) 
 @pytest.mark.parametrize("upscaling", [NONE, {"method": "lanczos", "to": 384}])
 def test_portraits_that_are_large_enough_stay_as_they_are(tmp_path: Path, upscaling: dict[str, object]) -> None:
     plan = selection(tmp_path, upscaling=upscaling)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         decide(store, plan)
     out = export(plan, tmp_path / "out")
     for row in frame(out).iter_rows(named=True):
@@ -117,12 +120,12 @@ def test_every_file_has_its_sum(folder: Path) -> None:
 
 def test_undecided_cells_are_named_unless_a_part_is_wanted(tmp_path: Path) -> None:
     plan = selection(tmp_path)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         with pytest.raises(InputError, match="Nobody has chosen"):
-            manifest.export(plan, store, tmp_path / "out")
+            exporting.export_portraits(plan, store, tmp_path / "out")
         store.add_reviewer("anna")
         with pytest.raises(InputError, match="No portrait was chosen"):
-            manifest.export(plan, store, tmp_path / "out", partial=True)
+            exporting.export_portraits(plan, store, tmp_path / "out", partial=True)
         decide(store, plan, CHOICES[:2])
     with pytest.raises(
         InputError, match=r"2 of 4 cells are undecided: Black · Female · 20–29; Black · Female · 60–69"
@@ -166,7 +169,7 @@ def test_a_killed_export_leaves_no_folder_and_the_next_one_clears_up(
     script = """
         import os, signal, sys
         from pathlib import Path
-        from stillme.sources.selection import config, manifest
+        from stillme.sources.selection import config, export
         from stillme.sources.selection.store import Store
         put = Path.write_bytes
         def die(path, content):
@@ -175,8 +178,8 @@ def test_a_killed_export_leaves_no_folder_and_the_next_one_clears_up(
                 os.kill(os.getpid(), signal.SIGKILL)
         Path.write_bytes = die
         plan = config.load(Path(sys.argv[1]))
-        with Store.look(plan.folder) as store:
-            manifest.export(plan, store, Path(sys.argv[2]))
+        with Store.open_readonly(plan.folder) as store:
+            export.export_portraits(plan, store, Path(sys.argv[2]))
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(plan.path), str(tmp_path / "out")]
     died = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -189,7 +192,7 @@ def test_a_killed_export_leaves_no_folder_and_the_next_one_clears_up(
 def test_no_text_is_a_formula_to_a_spreadsheet(tmp_path: Path) -> None:
     plan = selection(tmp_path, upscaling=NONE)
     note = '=HYPERLINK("http://example.invalid";"x")'
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         decide(store, plan)
         act(store, 50, Verb.NOTE, plan.grid.cells[0].id, before="", after=note)
         act(store, 51, Verb.NOTE, plan.grid.cells[1].id, before="", after="'tis\r\na note")
@@ -205,14 +208,14 @@ def test_no_text_is_a_formula_to_a_spreadsheet(tmp_path: Path) -> None:
 
 def test_the_log_of_actions_is_whole(folder: Path, plan: Plan) -> None:
     log = pl.read_csv(folder / "actions.csv")
-    with Store.look(plan.folder) as store:
+    with Store.open_readonly(plan.folder) as store:
         assert log["op"].to_list() == [action.op for action in store.actions()]
     assert set(log["verb"]) == {"choose"} and set(log["reviewer"]) == {"anna"}
 
 
 def test_ticks_are_the_reviewers_else_the_pre_screens(tmp_path: Path) -> None:
     plan = selection(tmp_path, upscaling=NONE)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         decide(store, plan, (1, 1, 1, 1))
         first, second, third, _ = [by_cell(store)[cell.id][0] for cell in plan.grid.cells]
         for one, yaw in ((first, 50.0), (second, 50.0)):
@@ -238,7 +241,7 @@ def test_ticks_are_the_reviewers_else_the_pre_screens(tmp_path: Path) -> None:
 
 def test_a_second_reviewer_stands_beside_blind(tmp_path: Path) -> None:
     plan = selection(tmp_path, upscaling=NONE)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         decide(store, plan, (1, 2, 2, 1))
         decide(store, plan, (1, 1, 2), "ben", first=10)
         cell = plan.grid.cells[1].id
@@ -257,9 +260,9 @@ def test_a_second_reviewer_stands_beside_blind(tmp_path: Path) -> None:
 def test_ticks_are_those_that_the_reviewer_saw(tmp_path: Path) -> None:
     """A pre-screen of another version that ran last is not what the tool shows."""
     plan = selection(tmp_path, upscaling=NONE)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         decide(store, plan)
-        for settings, yaw in ((screen.settings(), 0.0), ("another", 50.0)):
+        for settings, yaw in ((screening_settings(), 0.0), ("another", 50.0)):
             for one in store.candidates():
                 figures = {"certainty": 1.0, "yaw": yaw, "pitch": 0.0}
                 store.add_reading(one.portrait.image, settings, Reading(Status.OK, figures)).result()
@@ -280,7 +283,7 @@ def test_a_short_cell_is_decided_with_what_it_has(tmp_path: Path) -> None:
     grid = {"axes": axes, "per_cell": 2}
     file = data.selection(tmp_path / "s.yaml", made, grid=grid, pools={"count": 1}, upscaling=NONE)
     plan = sampled(file)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         for place, (reviewer, second) in enumerate((("anna", 2), ("ben", 1))):
             store.add_reviewer(reviewer)
             for number, cell in enumerate(plan.grid.cells):
@@ -309,7 +312,7 @@ def test_a_portrait_that_cannot_be_enlarged_is_named(tmp_path: Path) -> None:
     large = {"method": "bicubic", "to": 4096}
     file = data.selection(tmp_path / "s.yaml", made, pools={"count": 1}, upscaling=large)
     plan = sampled(file)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         decide(store, plan, (1,))
     with pytest.raises(
         InputError, match=r"The portrait train/1\.jpg of FairFace, .* would have 73143 × 4096 pixels"
@@ -321,7 +324,7 @@ def test_a_portrait_that_cannot_be_enlarged_is_named(tmp_path: Path) -> None:
 def test_several_a_cell_have_a_place_each(tmp_path: Path) -> None:
     grid = {"axes": {"race": ["white", "black"], "gender": ["female"], "age": ["20s", "60s"]}, "per_cell": 2}
     plan = selection(tmp_path, copies=4, grid=grid, upscaling=NONE)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         store.add_reviewer("anna")
         for number, cell in enumerate(plan.grid.cells):
             keys = [one.key for one in by_cell(store)[cell.id][1:3]]
@@ -345,10 +348,10 @@ def test_an_axis_that_is_called_like_a_column_is_refused(tmp_path: Path) -> None
     rows = [{"id": "mine", "kind": "folder", "settings": reader}]
     file = data.selection(tmp_path / "s.yaml", made, readers=rows, grid={"axes": axes}, pools={"count": 1})
     plan = sampled(file)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         decide(store, plan, (1, 1))
         with pytest.raises(InputError, match="An axis is called 'pool'"):
-            manifest.export(plan, store, tmp_path / "out")
+            exporting.export_portraits(plan, store, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -381,7 +384,7 @@ def test_the_card_says_what_was_skipped_and_who_passes(tmp_path: Path) -> None:
     )
     file = data.selection(tmp_path / "s.yaml", made, pools={"count": 1})
     plan = sampled(file)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         store.add_reviewer("anna")
         for number, (cell, listed) in enumerate(by_cell(store).items()):
             act(store, number, Verb.CHOOSE, cell, before=[], after=[listed[0].key])
@@ -401,8 +404,9 @@ def test_licences_are_named_in_full(folder: Path) -> None:
     assert "FairFace by Kimmo Kärkkäinen and Jungseock Joo" in text
     assert "Creative Commons Attribution 4.0 International" in text
     assert "https://creativecommons.org/licenses/by/4.0/" in text and "without warranties" in text
-    assert card.known("all rights reserved") is None
-    assert (card.known("CC0-1.0, rendered by stillme") or card._BY).id == "cc0-1.0"
+    assert find_licence("all rights reserved") is None
+    known = find_licence("CC0-1.0, rendered by stillme")
+    assert known is not None and known.id == "cc0-1.0"
 
 
 def test_croissant_is_valid_and_its_records_can_be_read(folder: Path) -> None:
@@ -440,7 +444,7 @@ def test_photographs_are_said_to_be_of_people(tmp_path: Path) -> None:
     grid = {"axes": {"race": ["white", "black"], "gender": ["female"], "age": ["30s"]}}
     file = data.selection(tmp_path / "s.yaml", SAMPLE, grid=grid, pools={"count": 1}, upscaling=NONE)
     plan = sampled(file)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         decide(store, plan, (1, 1))
     out = export(plan, tmp_path / "out")
     assert "rai:personalSensitiveInformation" in (out / "croissant.json").read_text(encoding="utf-8")
@@ -451,6 +455,6 @@ def test_photographs_are_said_to_be_of_people(tmp_path: Path) -> None:
 def test_progress_is_told_a_portrait_at_a_time(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Store.look(plan.folder) as store:
-        manifest.export(plan, store, tmp_path / "out", progress=Progress("plain"))
+    with Store.open_readonly(plan.folder) as store:
+        exporting.export_portraits(plan, store, tmp_path / "out", progress=Progress("plain"))
     assert "Portraits: 4 of 4" in capsys.readouterr().out

@@ -17,9 +17,8 @@ from stillme.core import images
 from stillme.engine.progress import Progress
 from stillme.sources import Reason, Remark, Row
 from stillme.sources.selection.config import DataSet
-from stillme.sources.selection.grid import Grid
-from stillme.sources.selection.pools import Drawn, Entry, Heads, TooFewKeptError, draw, position, shortages
-from stillme.sources.selection.sample import Usable, _Drawer
+from stillme.sources.selection.pools import Drawn, Entry, Grid, Heads, TooFewKeptError, draw, position, shortages
+from stillme.sources.selection.sample import Sampler, Usable
 from tests.sources.selection import shelf
 
 GRID = Grid({"colour": {"red": "Red", "blue": "Blue"}, "size": {"s": "Small", "l": "Large"}})
@@ -69,7 +68,8 @@ def test_a_full_grid_or_the_exact_list_of_short_cells(
     wanted = per_cell * len(seeds)
     expected = {cell.id: min(wanted, there[cell.id]) for cell in GRID.cells}
     assert Counter(one.cell for one in drawn) == Counter(expected)
-    shorts = {short.cell: (short.drawn, short.listed) for short in shortages(heads, drawn, {})}
+    counts = {"cell": heads.listed, "drawn": Counter(one.cell for one in drawn)}
+    shorts = {short.cell: (short.drawn, short.listed) for short in shortages(heads.grid, len(seeds), counts)}
     assert shorts == {cell: (have, there[cell]) for cell, have in expected.items() if have < wanted}
     assert len({one.entry.key for one in drawn}) == len(drawn), "no portrait twice across pools"
 
@@ -170,14 +170,21 @@ class Album:
         look, is_copy = seen
         bits = f"{(1 << 50 * look) - 1:064x}"
         file = str(look) if is_copy else row.id
-        return Usable(Path(), images.Facts("jpg", 1, 1), file, file, "", (bits, bits))
+        return Usable(
+            path=Path(),
+            facts=images.Facts("jpg", 1, 1),
+            image=file,
+            original=file,
+            changes="",
+            fingerprints=(bits, bits),
+        )
 
 
-class Drawer(_Drawer):
+class Drawer(Sampler):
     """Takes an album's pictures for what they are."""
 
     def __init__(self, album: Album, seeds: Sequence[int], per_cell: int) -> None:
-        data = {"data": DataSet(album, "numbers", "")}
+        data = {"data": DataSet(reader=album, name="numbers", licence="")}
         super().__init__(
             replace(PLAN, grid=Grid(GRID.axes, per_cell), readers=data),
             seeds,
@@ -186,7 +193,7 @@ class Drawer(_Drawer):
         )
         self._album = album
 
-    def _usable(self, row: Row, content: bytes) -> Usable | Remark:
+    def prepare_image(self, row: Row, content: bytes) -> Usable | Remark:
         return self._album.usable(row)
 
 
@@ -236,6 +243,6 @@ def test_each_pool_is_what_it_would_be_without_those_after_it(
 def test_a_row_that_its_reader_never_answers_is_left_out_and_said() -> None:
     drawer = Drawer(album_of([("red", "s", None), ("red", "s", (0, False))], silent=True), [1, 2], 1)
     assert plain(drawer.settle()) == {(1, "red-s", "1.jpg")}
-    assert [str(remark) for remark in drawer.remarks.said] == [
+    assert [str(remark) for remark in drawer.remarks.quoted] == [
         "labels.csv, row 2: the image 0.jpg was not given by its reader"
     ]

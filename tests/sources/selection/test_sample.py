@@ -16,7 +16,7 @@ from stillme.core.errors import FaultsError, InputError
 from stillme.core.images import MAX_PIXELS
 from stillme.engine.progress import Progress
 from stillme.sources import heads
-from stillme.sources.selection import flow, words
+from stillme.sources.selection import flow, render
 from stillme.sources.selection import sample as sampling
 from stillme.sources.selection.pools import position
 from stillme.sources.selection.sample import Sampled
@@ -32,7 +32,7 @@ def sample(file: Path, pools: int | None = None, strict: bool = False) -> Sample
 
 
 def drawn(folder: Path) -> list[tuple[int, str, str]]:
-    with Store.look(folder) as store:
+    with Store.open_readonly(folder) as store:
         return [(one.pool, one.cell, one.portrait.source_id) for one in store.candidates()]
 
 
@@ -53,13 +53,13 @@ def test_one_candidate_a_cell_and_pool(tmp_path: Path) -> None:
     assert sorted((pool, cell) for pool, cell, _ in drawn(tmp_path / "work")) == [
         (pool, cell) for pool in (1, 2) for cell in sorted(KEYS)
     ]
-    assert "Every cell has all its candidates." in words.sampled(found, flow.plan(file).grid, file)
+    assert "Every cell has all its candidates." in render.sampled(found, flow.plan(file).grid, file)
 
 
 def test_candidates_keep_where_they_come_from(tmp_path: Path) -> None:
     file = data.selection(tmp_path / "s.yaml", data.fairface(tmp_path / "f", KEYS))
     sample(file, pools=1)
-    with Store.look(tmp_path / "work") as store:
+    with Store.open_readonly(tmp_path / "work") as store:
         one = next(c for c in store.candidates() if c.cell == "black-female-60s")
         assert (one.portrait.source_id, one.file, one.row) == ("train/4.jpg", "fairface_label_train.csv", 5)
         assert one.portrait.labels == {"race": "black", "gender": "female", "age": "60s"}
@@ -170,7 +170,7 @@ def test_what_cannot_be_used_is_named_and_replaced(tmp_path: Path, name: str) ->
         ("black-female-20s", 1, 2, 2, 1)
     ]
     assert len(drawn(tmp_path / "work")) == 7, "the rest is read"
-    shown = words.sampled(found, flow.plan(tmp_path / "s.yaml").grid, tmp_path / "s.yaml")
+    shown = render.sampled(found, flow.plan(tmp_path / "s.yaml").grid, tmp_path / "s.yaml")
     assert "1 of 4 cells have fewer candidates" in shown and "1 of 2     2         1" in shown
 
 
@@ -182,7 +182,7 @@ def test_what_can_be_mended_is_mended_and_said(tmp_path: Path, spoil: Spoil, rea
     plain = opened(data.fairface(tmp_path / "g", KEYS).joinpath("train/2.jpg").read_bytes())
     found = sample(data.selection(tmp_path / "s.yaml", folder), pools=1, strict=True)
     assert found.candidates == 4 and found.reasons == {reason: 1} and said in str(found.remarks[0])
-    with Store.look(tmp_path / "work") as store:
+    with Store.open_readonly(tmp_path / "work") as store:
         one = next(c for c in store.candidates() if c.portrait.source_id == "train/2.jpg")
         shown = opened(store.image(one.portrait.image))
         assert said in one.mended and shown.mode == "RGB" and shown.size == plain.size
@@ -228,7 +228,7 @@ def test_many_unusable_rows_do_not_shorten_a_pool(tmp_path: Path) -> None:
 
 
 def test_a_selection_that_was_never_sampled_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing was sampled yet"), Store.look(tmp_path):
+    with pytest.raises(InputError, match="nothing was sampled yet"), Store.open_readonly(tmp_path):
         pass
 
 
@@ -319,7 +319,7 @@ def test_strict_holds_for_pools_that_were_drawn_before(tmp_path: Path) -> None:
 
 
 def test_strict_counts_what_it_does_not_quote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "KEPT_REMARKS", 2)
+    monkeypatch.setattr(sampling, "MAX_QUOTED", 2)
     spoil: dict[str, Spoil] = {f"train/{number}.jpg": broken for number in range(1, 6)}
     file = data.selection(tmp_path / "s.yaml", data.fairface(tmp_path / "f", KEYS, copies=2, spoil=spoil))
     with pytest.raises(InputError, match=r"and 3 more\n"):
@@ -350,7 +350,7 @@ def test_json_says_what_was_drawn_and_measured(tmp_path: Path, capsys: pytest.Ca
         assert (found["pools"], found["candidates"], found["is_new"]) == ({"1": 1}, 1, is_new)
         assert (found["outside"], found["reasons"]) == ({"race: Black": 2}, {"greyscale": 1})
         assert found["remarks"][0]["row"] == 2 and found["shorts"][0]["cell"] == "white-female-20s"
-    with Store.hold(tmp_path / "work") as store:
+    with Store.open_for_writing(tmp_path / "work") as store:
         shelf.screen_all(flow.plan(file), store, {"train/2.jpg": ["frontal_face"]})
     assert stillme("sources", "screen", file, "--json") == 0
     found = json.loads(capsys.readouterr().out)

@@ -23,8 +23,8 @@ from stillme.core.records import DELTA_L, OTHER_HEAD, EditReply, EditRequest, St
 from stillme.judges.calibration import kind_of
 from stillme.protocol.schema import Kind
 from stillme.sources import heads
+from stillme.sources.heads import key_in
 from stillme.sources.heads.colour import Bytes, Floats
-from stillme.sources.heads.signature import key_in
 
 if TYPE_CHECKING:
     from stillme.measures.faces import Mesh

@@ -10,7 +10,7 @@ import json
 from stillme.analysis.numbers import INTERVAL
 from stillme.report.build import Context
 from stillme.report.cards.facts import Data
-from stillme.sources.selection.card import markdown
+from stillme.sources.selection.cards import markdown
 
 # What holds of every audit, whatever it found; the JSON card carries it as well.
 INTENDED = (

@@ -17,7 +17,7 @@ from stillme.report import sentences
 from stillme.report.cards import dataset
 from stillme.report.cards.audit import INTENDED, LIMITS
 from stillme.report.cards.facts import Known
-from stillme.sources.selection.croissant import CONTEXT
+from stillme.sources.selection.cards import CONTEXT
 
 _TYPES: dict[type[pl.DataType], str] = {pl.Int64: "sc:Integer", pl.Float64: "sc:Float", pl.Boolean: "sc:Boolean"}
 UP = f"../../{dataset.FOLDER}"  # from report/cards/ to the tables

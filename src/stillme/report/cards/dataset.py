@@ -14,7 +14,7 @@ from stillme.analysis.numbers import count
 from stillme.report import publish
 from stillme.report.cards.audit import LIMITS
 from stillme.report.cards.facts import Data, Known
-from stillme.sources.selection.card import markdown
+from stillme.sources.selection.cards import markdown
 
 FOLDER = "tables"  # where the files stand: beside the report, in a run as in a bundle
 

@@ -15,11 +15,13 @@ from stillme.core import colour
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
-STEPS = 16384
+STEPS = 16384  # of the tables; L* is then within 0.1 of the exact conversion
 TO_XYZ = colour.TO_XYZ.astype(np.float32)
 WHITE = TO_XYZ.sum(1)
 FROM_XYZ = np.linalg.inv(TO_XYZ.astype(np.float64)).astype(np.float32)
-ROOM = 1.25  # a shift this many times the distance to black or white is left whole
+# A shift is made whole where the distance to black or white is at least this many times as large; elsewhere it is
+# cut to the distance divided by this, so that no pixel reaches black or white.
+ROOM = 1.25
 
 
 @functools.cache
@@ -51,39 +53,30 @@ def srgb_to_lab(rgb: Bytes) -> Floats:
 
 def lab_to_srgb(lab: Floats) -> Bytes:
     """L*, a*, b* to sRGB levels; a colour outside sRGB keeps its lightness and gives up chroma."""
-    linear = _lab_to_linear(np.asarray(lab, np.float32))
-    return _levels()[_step(_within_gamut(linear))]
-
-
-def _lab_to_linear(lab: Floats) -> Floats:
+    lab = np.asarray(lab, np.float32)
     fy = (lab[..., 0] + 16) / 116
     f = np.stack([fy + lab[..., 1] / 500, fy, fy - lab[..., 2] / 200], -1)
     ratio = np.where(f > 6 / 29, f * f * f, (f - 4 / 29) * (108 / 841))
-    return np.asarray((ratio * WHITE) @ FROM_XYZ.T, np.float32)
-
-
-def _within_gamut(linear: Floats) -> Floats:
+    linear = np.asarray((ratio * WHITE) @ FROM_XYZ.T, np.float32)
     grey = np.clip(linear @ TO_XYZ[1], 0, 1)[..., None]
     high = linear.max(-1, keepdims=True)
     low = linear.min(-1, keepdims=True)
     above = np.where(high > 1, (1 - grey) / np.maximum(high - grey, 1e-6), 1)
     below = np.where(low < 0, grey / np.maximum(grey - low, 1e-6), 1)
-    return np.asarray(grey + (linear - grey) * np.minimum(above, below), np.float32)
+    within_gamut = np.asarray(grey + (linear - grey) * np.minimum(above, below), np.float32)
+    return _levels()[_step(within_gamut)]
 
 
 def shift_skin(rgb: Bytes, mask: Bytes, delta_l: float) -> Bytes:
     """The picture with its skin moved by `delta_l` L*, as much as `mask` (0 to 255) says at each pixel."""
-    where = np.flatnonzero(mask)
+    pixels = np.flatnonzero(mask)
     flat = rgb.reshape(-1, 3)
-    lab = srgb_to_lab(flat[where])
-    lab[:, 0] += _shift(lab[:, 0], delta_l) * (mask.reshape(-1)[where] / np.float32(255))
-    moved = flat.copy()
-    moved[where] = lab_to_srgb(lab)
-    return moved.reshape(rgb.shape)
-
-
-def _shift(lightness: Floats, delta_l: float) -> Floats:
-    """The whole shift, except for the few pixels so near white or black that it would pass them."""
-    room = 100 - lightness if delta_l > 0 else lightness
+    lab = srgb_to_lab(flat[pixels])
+    # The whole shift, except for the few pixels so near white or black that it would pass them.
+    room = 100 - lab[:, 0] if delta_l > 0 else lab[:, 0]
     share = np.minimum(1, np.maximum(room, 0) / max(ROOM * abs(delta_l), 1e-6))
-    return np.asarray(delta_l * share, np.float32)
+    shift = np.asarray(delta_l * share, np.float32)
+    lab[:, 0] += shift * (mask.reshape(-1)[pixels] / np.float32(255))
+    moved = flat.copy()
+    moved[pixels] = lab_to_srgb(lab)
+    return moved.reshape(rgb.shape)

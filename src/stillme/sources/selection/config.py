@@ -1,25 +1,37 @@
-"""selection.yaml -> Plan: which data sets, which grid, how many pools. Every fault is named, all at once."""
+"""selection.yaml: which data sets, which grid, how many pools. Every fault is named, all at once.
+
+`load` makes a Plan of the file; `init` writes a commented file that fits the data set in a folder.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from stillme import sources
-from stillme.core.errors import Fault, FaultsError
+from stillme.core.errors import Fault, FaultsError, InputError, disk
 from stillme.core.records import digest
-from stillme.core.yaml import Document, Frozen, Path_, faults_of, read_text, unknown
+from stillme.core.yaml import Document, Frozen, Path_, faults_of, path_from, read_text, unknown
 from stillme.engine import backends
 from stillme.protocol import Protocol, chosen
 from stillme.protocol.schema import Name, Portraits, Word
 from stillme.sources import Reader
 from stillme.sources.labels import Vocabulary
-from stillme.sources.selection.grid import Grid
+from stillme.sources.selection.pools import Grid
+
+LOCATIONS = ("folder", "labels", "images")  # settings that say where a data set lies, not what it is
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+MAX_FILES_INSPECTED = 200  # enough to recognise a layout without listing a whole data set
+_UTKFACE_NAME = re.compile(r"^\d+_[01]_[0-4]_\d+\.")  # [age]_[gender]_[race]_[date].jpg
 
 
 class ReaderRow(Frozen):
@@ -30,13 +42,13 @@ class ReaderRow(Frozen):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
-Own = dict[Word, tuple[str, ...]]  # group -> how the data set spells it
+CustomGroups = dict[Word, tuple[str, ...]]  # group -> how the data set spells it
 
 
 class GridSettings(Frozen):
-    """Axis -> all of its groups, some of them, or groups of one's own with their spellings."""
+    """Axis -> all of its groups, some of them, or custom groups with their spellings."""
 
-    axes: dict[Word, Literal["all"] | tuple[Word, ...] | Own] | None = Field(default=None, min_length=1)
+    axes: dict[Word, Literal["all"] | tuple[Word, ...] | CustomGroups] | None = Field(default=None, min_length=1)
     per_cell: int = Field(default=1, ge=1, le=100)
 
 
@@ -70,18 +82,18 @@ class Selection(Frozen):
     upscaling: Upscaling = Upscaling()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A reader made ready, and what is said of its data set."""
+    """An opened reader, and the name and licence of its data set."""
 
     reader: Reader
     name: str
     licence: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A selection with its protocol, its grid, and every reader made ready."""
+    """A selection with its protocol, its grid, and its opened readers."""
 
     selection: Selection
     protocol: Protocol
@@ -102,9 +114,17 @@ class Plan:
     @property
     def draw_hash(self) -> str:
         """Names everything that changes a draw, except how many pools there are."""
+        readers = [
+            {
+                "id": row.id,
+                "kind": row.kind,
+                "settings": {name: value for name, value in row.settings.items() if name not in LOCATIONS},
+            }
+            for row in self.selection.readers
+        ]
         return digest(
             "draw",
-            readers=[_without_places(row) for row in self.selection.readers],
+            readers=readers,
             grid=self.grid_hash,
             seed=self.selection.pools.seed,
             duplicates=self.rules.duplicates.model_dump(mode="json"),
@@ -112,33 +132,46 @@ class Plan:
         )
 
 
-PLACES = ("folder", "labels", "images")  # settings that say where a data set lies, not what it is
-
-
-def _without_places(row: ReaderRow) -> dict[str, Any]:
-    settings = {name: value for name, value in row.settings.items() if name not in PLACES}
-    return {"id": row.id, "kind": row.kind, "settings": settings}
-
-
 def load(path: Path, data_sets: bool = True) -> Plan:
-    """Reads and checks a selection. Nothing is written. Without `data_sets` nothing is opened to sample from."""
+    """Read and check a selection. Nothing is written. Without `data_sets` nothing is opened to sample from."""
     document = Document(str(path), read_text(path))
     selection = document.read_as(Selection)
     if selection is None:
         raise FaultsError(document.faults)
     protocol = chosen(selection.protocol, path.parent, document)
-    faults = [document.fault(where, said) for where, said in _checks(selection, protocol)]
+    faults = [document.fault(location, message) for location, message in _check(selection, protocol)]
     if faults or protocol.portraits is None:
         raise FaultsError(faults)
-    grid, own = _grid(selection, protocol)
-    readers = _readers(selection, path, document, protocol, own) if data_sets else {}
-    return Plan(selection, protocol, protocol.portraits, path, grid, readers)
+    requested = selection.grid.axes or dict.fromkeys(protocol.groups.dimensions, "all")
+    custom_axes = {axis: groups for axis, groups in requested.items() if isinstance(groups, dict)}
+    axes: dict[str, dict[str, str]] = {}
+    for axis, groups in requested.items():
+        if axis in custom_axes:
+            axes[axis] = {word: word.replace("_", " ") for word in custom_axes[axis]}
+        else:
+            labels = protocol.groups.labels(axis)
+            axes[axis] = {word: labels[word] for word in labels if groups == "all" or word in groups}
+    readers: dict[str, DataSet] = {}
+    for index, row in enumerate(selection.readers if data_sets else ()):
+        data_set = _open_reader(row, ("readers", index, "settings"), path, document, protocol, custom_axes)
+        if isinstance(data_set, DataSet):
+            readers[row.id] = data_set
+        else:
+            faults += data_set
+    if faults:
+        raise FaultsError(faults)
+    return Plan(
+        selection=selection,
+        protocol=protocol,
+        rules=protocol.portraits,
+        path=path,
+        grid=Grid(axes, selection.grid.per_cell),
+        readers=readers,
+    )
 
 
-_Said = tuple[Path_, str]
-
-
-def _checks(selection: Selection, protocol: Protocol) -> Iterator[_Said]:
+def _check(selection: Selection, protocol: Protocol) -> Iterator[tuple[Path_, str]]:
+    """What is wrong with a selection, each with its location in the file."""
     if protocol.portraits is None:
         yield (
             ("protocol",),
@@ -150,73 +183,124 @@ def _checks(selection: Selection, protocol: Protocol) -> Iterator[_Said]:
     for word, count in Counter(row.id for row in selection.readers).items():
         if count > 1:
             yield ("readers",), f"the id '{word}' stands there {count} times"
+    dimensions = protocol.groups.dimensions
     for axis, groups in (selection.grid.axes or {}).items():
-        yield from _check_axis(axis, groups, protocol)
+        location = ("grid", "axes", axis)
+        if isinstance(groups, dict):
+            if axis in dimensions:
+                yield location, "is an axis of the protocol: list its groups, without spellings"
+        elif axis not in dimensions:
+            message = unknown(axis, "dimension of the protocol", dimensions)
+            yield location, f"{message}; an axis of your own gives its groups with their spellings"
+        elif isinstance(groups, tuple):
+            for word in groups:
+                if word not in protocol.groups.ids(axis):
+                    yield location, unknown(word, "group", protocol.groups.ids(axis))
+            if not groups or len(set(groups)) < len(groups):
+                yield location, "needs at least one group, each of them once"
 
 
-def _check_axis(axis: str, groups: object, protocol: Protocol) -> Iterator[_Said]:
-    at, known = ("grid", "axes", axis), protocol.groups.dimensions
-    if isinstance(groups, dict):
-        if axis in known:
-            yield at, "is an axis of the protocol: list its groups, without spellings"
-    elif axis not in known:
-        said = unknown(axis, "dimension of the protocol", known)
-        yield at, f"{said}; an axis of your own gives its groups with their spellings"
-    elif isinstance(groups, tuple):
-        for word in groups:
-            if word not in protocol.groups.ids(axis):
-                yield at, unknown(word, "group", protocol.groups.ids(axis))
-        if not groups or len(set(groups)) < len(groups):
-            yield at, "needs at least one group, each of them once"
-
-
-_OwnAxes = Mapping[str, Mapping[str, Sequence[str]]]
-
-
-def _grid(selection: Selection, protocol: Protocol) -> tuple[Grid, _OwnAxes]:
-    asked = selection.grid.axes or dict.fromkeys(protocol.groups.dimensions, "all")
-    own = {axis: groups for axis, groups in asked.items() if isinstance(groups, dict)}
-    axes: dict[str, dict[str, str]] = {}
-    for axis, groups in asked.items():
-        if axis in own:
-            axes[axis] = {word: word.replace("_", " ") for word in own[axis]}
-        else:
-            labels = protocol.groups.labels(axis)
-            axes[axis] = {word: labels[word] for word in labels if groups == "all" or word in groups}
-    return Grid(axes, selection.grid.per_cell), own
-
-
-def _readers(
-    selection: Selection, path: Path, document: Document, protocol: Protocol, own: _OwnAxes
-) -> dict[str, DataSet]:
-    made: dict[str, DataSet] = {}
-    faults: list[Fault] = []
-    for index, row in enumerate(selection.readers):
-        found = _reader(row, ("readers", index, "settings"), path, document, protocol, own)
-        if isinstance(found, DataSet):
-            made[row.id] = found
-        else:
-            faults += found
-    if faults:
-        raise FaultsError(faults)
-    return made
-
-
-def _reader(
-    row: ReaderRow, at: Path_, path: Path, document: Document, protocol: Protocol, own: _OwnAxes
+def _open_reader(
+    row: ReaderRow,
+    location: Path_,
+    path: Path,
+    document: Document,
+    protocol: Protocol,
+    custom_axes: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> DataSet | list[Fault]:
     module = backends.load(sources.READERS, row.kind)
     model: type[BaseModel] = module.Settings
     try:
         settings: Any = model.model_validate(row.settings)
-        vocabulary = Vocabulary.of(protocol, own, settings.aliases)
+        vocabulary = Vocabulary.of(protocol, custom_axes, settings.aliases)
         reader: Reader = module.read(settings, path.parent, vocabulary)
     except ValidationError as error:
-        return faults_of(error, document, model, at)
+        return faults_of(error, document, model, location)
     except FaultsError as error:
         return list(error.faults)
     except ValueError as error:
-        return [document.fault(at, str(error))]
+        return [document.fault(location, str(error))]
     except OSError as error:  # e.g. a name longer than any file's
-        return [document.fault(at, f"names a file that cannot be read: {error.strerror}")]
-    return DataSet(reader, getattr(settings, "dataset", "") or module.DATASET, settings.licence or module.LICENCE)
+        return [document.fault(location, f"names a file that cannot be read: {error.strerror}")]
+    return DataSet(
+        reader=reader,
+        name=getattr(settings, "dataset", "") or module.DATASET,
+        licence=settings.licence or module.LICENCE,
+    )
+
+
+# A new selection
+
+_FAIRFACE = """\
+  - id: fairface
+    kind: fairface              # fairface_label_*.csv beside image folders or zips
+    settings: {{folder: {folder}}}
+"""
+_PARQUET = """\
+  - id: fairface
+    kind: fairface_parquet      # Hugging Face shards: images and class ids
+    settings: {{folder: {folder}}}
+"""
+_UTKFACE = """\
+  - id: faces
+    kind: folder
+    settings:
+      folder: {folder}
+      naming: utkface           # [age]_[gender]_[race]_[date].jpg
+      licence: ""               # say here under which licence the portraits are yours to use
+      # aliases: {{race: {{Asian: east_asian}}}}   # where the data set's words name a group of the design
+"""
+_LABELLED = """\
+  - id: faces
+    kind: folder
+    settings:
+      folder: {folder}
+      labels: {labels}          # CSV, TSV or Parquet
+      columns: {{file: file, race: race, gender: gender, age: age}}   # its columns
+      licence: ""               # say here under which licence the portraits are yours to use
+"""
+
+
+def init(data: Path, file: Path) -> Path:
+    """Write a commented selection for the data set in `data`. Never overwrites anything."""
+    if file.exists():
+        raise InputError(f"{file} exists already.", "Give another name with --file, or move it away.")
+    if not data.exists():
+        raise InputError(f"There is no {data}.", "Give the folder that holds the data set.")
+    template = resources.files("stillme.sources.selection").joinpath("templates/selection.yaml")
+    text = template.read_text(encoding="utf-8").format(
+        file=file,
+        name=_quote(file.stem),
+        folder=_quote(f"{file.stem}-work"),
+        readers=_starter_readers(data, path_from(file, data)),
+    )
+    with disk(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return file
+
+
+def _starter_readers(data: Path, folder: str) -> str:
+    """The YAML of the readers that fit the data set's layout. `folder`: as the file names it."""
+    if data.is_file():
+        names = [data.name]
+    else:
+        with disk(data):
+            # The files of the folder itself first: label tables are there, images may be in folders below it.
+            top = sorted(path for path in data.iterdir() if path.is_file() and path.suffix not in IMAGE_SUFFIXES)
+            below = (path for path in data.rglob("*") if path.is_file())
+            names = [path.name for path in islice(chain(top, below), MAX_FILES_INSPECTED)]
+    if any(re.fullmatch(r"fairface_label_\w+\.csv", name) for name in names):
+        return _FAIRFACE.format(folder=_quote(folder))
+    if any(_UTKFACE_NAME.match(name) for name in names):
+        return _UTKFACE.format(folder=_quote(folder))
+    tables = [name for name in names if name.endswith((".csv", ".tsv"))]
+    if not tables and any(name.endswith(".parquet") for name in names):
+        return _PARQUET.format(folder=_quote(folder))
+    labels = f"{folder}/{tables[0]}" if tables else "labels.csv"
+    return _LABELLED.format(folder=_quote(folder), labels=_quote(labels))
+
+
+def _quote(text: str) -> str:
+    """Text as YAML reads it wherever it stands."""
+    return json.dumps(text, ensure_ascii=False)

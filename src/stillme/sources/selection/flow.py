@@ -8,103 +8,91 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stillme.core.errors import InputError, SurroundingsError
-from stillme.engine import backends
+from stillme.engine.backends import require_packages
 from stillme.engine.progress import Progress
-from stillme.sources.selection import config
-from stillme.sources.selection import sample as sampling
-from stillme.sources.selection.config import Plan
-from stillme.sources.selection.sample import Sampled
-from stillme.sources.selection.standing import Standing, standing
+from stillme.sources.selection.config import Plan, load
+from stillme.sources.selection.progress import Standing, load_progress
+from stillme.sources.selection.sample import Sampled, refuse_other_grid, sample_pools
+from stillme.sources.selection.screen import (
+    Screening,
+    load_readings,
+    screen_candidates,
+    screening_settings,
+    summarize_screening,
+)
 from stillme.sources.selection.store import Store
-
-if TYPE_CHECKING:
-    from stillme.sources.selection.rates import Screening
 
 
 def sample(file: Path, pools: int | None, strict: bool, progress: Progress) -> Sampled:
-    """Draws the pools that are missing."""
-    settled = plan(file, pools)
-    with Store.hold(settled.folder) as store:
-        return sampling.sample(settled, store, progress, strict)
+    """Draw the pools that are missing."""
+    selected = plan(file, pools)
+    with Store.open_for_writing(selected.folder) as store:
+        return sample_pools(selected, store, progress, strict)
 
 
 def plan(file: Path, pools: int | None = None) -> Plan:
-    """The selection's configuration; `pools` in place of the file's number."""
-    found = config.load(file)
+    """The selection's configuration; `pools` instead of the file's number."""
+    from_file = load(file)
     if pools is None:
-        return found
-    chosen = found.selection.pools.model_copy(update={"count": pools})
-    return replace(found, selection=found.selection.model_copy(update={"pools": chosen}))
+        return from_file
+    pool_settings = from_file.selection.pools.model_copy(update={"count": pools})
+    return replace(from_file, selection=from_file.selection.model_copy(update={"pools": pool_settings}))
 
 
 def screen(file: Path, progress: Progress) -> Screening:
-    """Measures the candidates that were not measured yet, and counts who passes."""
-    from stillme.sources.selection import screen as screens
-    from stillme.sources.selection.rates import screening
-
-    with _held(file) as (settled, store):
-        screens.screen(store, progress, os.cpu_count() or 1)
-        found = screening(settled, store, store.readings(screens.settings()))
-    if found is None:
+    """Measure the candidates that were not measured yet, and count who passes."""
+    with _open_for_writing(file) as (selected, store):
+        screen_candidates(store, progress, os.cpu_count() or 1)
+        current = store.readings(screening_settings())
+        summary = summarize_screening(selected, store, current)
+    if summary is None:
         raise SurroundingsError("Nothing could be screened.", "Run the command again with --debug.")
-    return found
+    return summary
 
 
 def status(file: Path) -> Standing:
-    """How far a selection is; reads beside the selection tool."""
-    with _looked_at(file) as (settled, store):
-        return standing(settled, store)
+    """How far a selection is; can be read while the selection tool is running."""
+    with _open_readonly(file) as (selected, store):
+        return load_progress(selected, store)
 
 
 def select(file: Path, reviewers: Sequence[str], host: str, port: int, public: str = "") -> None:
-    """Serves the selection tool until it is stopped; `public`: its address behind a proxy with TLS."""
-    backends.require_packages(["starlette", "uvicorn", "itsdangerous"], "The selection tool")
+    """Serve the selection tool until it is stopped; `public`: its address behind a proxy with TLS."""
+    require_packages(["starlette", "uvicorn", "itsdangerous"], "The selection tool")
     from stillme.sources.selection.app import serve
 
-    with _held(file) as (settled, store):
-        found = _screening(settled, store)
-        findings = found.findings if found else ()
-        serve(settled, store, reviewers, host, port, public, findings, say=partial(print, flush=True))
+    with _open_for_writing(file) as (selected, store):
+        summary = summarize_screening(selected, store, load_readings(store))
+        findings = summary.findings if summary else ()
+        serve(selected, store, reviewers, host, port, public, findings, say=partial(print, flush=True))
 
 
 def export(file: Path, to: Path, incomplete: bool, progress: Progress) -> Path:
-    """Writes the chosen portraits; `incomplete`: although cells are undecided."""
-    from stillme.sources.selection import manifest
+    """Write the chosen portraits; `incomplete`: although cells are undecided."""
+    from stillme.sources.selection.export import export_portraits
 
-    with _looked_at(file) as (settled, store):
-        found = _screening(settled, store)
-        return manifest.export(settled, store, to, incomplete, found.rates if found else None, progress)
-
-
-def _screening(settled: Plan, store: Store) -> Screening | None:
-    from stillme.sources.selection.rates import screening
-    from stillme.sources.selection.screen import readings
-
-    return screening(settled, store, readings(store))
-
-
-_Opened = Iterator[tuple[Plan, Store]]
+    with _open_readonly(file) as (selected, store):
+        summary = summarize_screening(selected, store, load_readings(store))
+        return export_portraits(selected, store, to, incomplete, summary.rates if summary else None, progress)
 
 
 @contextmanager
-def _looked_at(file: Path) -> _Opened:
-    """A selection that was sampled, for reading. The data sets themselves need not be there any more."""
-    settled = config.load(file, data_sets=False)
-    with Store.look(settled.folder) as store:
+def _open_readonly(file: Path) -> Iterator[tuple[Plan, Store]]:
+    """A selection that was sampled. The data sets themselves need not be there any more."""
+    selected = load(file, data_sets=False)
+    with Store.open_readonly(selected.folder) as store:
         if not store.pools():
-            said = f"{settled.folder} holds no candidates: nothing was sampled yet."
-            raise InputError(said, "Run `stillme sources sample` first.")
-        sampling.refuse_other_grid(settled, store)
-        yield settled, store
+            message = f"{selected.folder} holds no candidates: nothing was sampled yet."
+            raise InputError(message, "Run `stillme sources sample` first.")
+        refuse_other_grid(selected, store)
+        yield selected, store
 
 
 @contextmanager
-def _held(file: Path) -> _Opened:
-    """The same, for writing."""
-    with _looked_at(file) as (settled, _):
-        pass
-    with Store.hold(settled.folder) as store:
-        yield settled, store
+def _open_for_writing(file: Path) -> Iterator[tuple[Plan, Store]]:
+    with _open_readonly(file) as (selected, _):
+        pass  # the same checks, before anything is created or locked
+    with Store.open_for_writing(selected.folder) as store:
+        yield selected, store

@@ -2,7 +2,7 @@
 
 folder/selection.sqlite   the rows                 folder/objects/   images by SHA-256
 folder/selection.backup   an earlier, checked copy folder/thumbnails/   made when first shown; may be deleted
-folder/lock               who holds it
+folder/lock               which process writes to it
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from stillme.ledger.objects import Objects
 from stillme.ledger.run import now
 from stillme.ledger.writer import Insert, Writer
 from stillme.sources import Reason, Remark
-from stillme.sources.selection.choices import Action
-from stillme.sources.selection.grid import Grid
+from stillme.sources.selection.action_log import Action
+from stillme.sources.selection.pools import Grid
 
 FILE = "selection.sqlite"
 
@@ -86,9 +86,9 @@ CREATE INDEX action_reviewer ON action (reviewer, id);
 MIGRATIONS = (_CORE,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A portrait in a place of a pool. `portrait.labels` are in the protocol's words."""
+    """A portrait in a slot of a pool. `portrait.labels` are in the protocol's words."""
 
     pool: int
     seed: int
@@ -98,8 +98,8 @@ class Candidate:
     annotated: Mapping[str, str]
     file: str
     row: int
-    original: str
-    mended: str
+    original: str  # SHA-256 of the data set's own file
+    mended: str  # what was done to it, in words; else empty
     fingerprint: str
     width: int = 0
     height: int = 0
@@ -110,7 +110,7 @@ class Candidate:
 
 
 class Store:
-    """Use `Store.hold` to write, `Store.look` to read beside a writer."""
+    """Use `open_for_writing`, or `open_readonly` to read while another process writes."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, writer: Writer | None) -> None:
         self.path = path
@@ -121,8 +121,8 @@ class Store:
 
     @classmethod
     @contextmanager
-    def hold(cls, path: Path) -> Iterator[Store]:
-        """The selection, made if new, locked for this process."""
+    def open_for_writing(cls, path: Path) -> Iterator[Store]:
+        """The selection, created if new, locked for this process."""
         with disk(path):
             path.mkdir(parents=True, exist_ok=True)
         with Lock(path, what="The selection"):
@@ -145,8 +145,8 @@ class Store:
 
     @classmethod
     @contextmanager
-    def look(cls, path: Path) -> Iterator[Store]:
-        """The selection, read-only; a writer may be at work meanwhile."""
+    def open_readonly(cls, path: Path) -> Iterator[Store]:
+        """The selection, read-only; another process may write to it meanwhile."""
         if not (path / FILE).is_file():
             raise InputError(
                 f"{path} has no {FILE}: nothing was sampled yet.", "Run `stillme sources sample` first."
@@ -158,7 +158,7 @@ class Store:
         finally:
             connection.close()
 
-    # What is there
+    # Reading
 
     def query(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
         with self._reading, database(self.path / FILE):
@@ -173,7 +173,7 @@ class Store:
 
     def candidates(self) -> list[Candidate]:
         """Every candidate, pool by pool, in the order in which they were drawn."""
-        labels: dict[str, dict[str, tuple[str, str]]] = {}
+        labels: dict[str, dict[str, tuple[str, str]]] = {}  # as the protocol says it, as the data set spells it
         for key, dimension, value, annotated in self.query(
             "SELECT candidate, dimension, value, annotated FROM label ORDER BY rowid"
         ):
@@ -183,34 +183,67 @@ class Store:
             " mended, fingerprint, width, height FROM candidate JOIN pool ON pool = number"
             " JOIN object ON image = sha256 ORDER BY pool, candidate.rowid"
         )
-        return [_candidate(row, labels.get(row[0], {})) for row in rows]
+        candidates = []
+        for key, pool, seed, cell, reader, source, source_id, split, licence, file, number, image, *rest in rows:
+            original, mended, fingerprint, width, height = rest
+            own_labels = labels.get(key, {})
+            candidates.append(
+                Candidate(
+                    pool=pool,
+                    seed=seed,
+                    cell=cell,
+                    reader=reader,
+                    portrait=Portrait(
+                        key=key,
+                        source=source,
+                        source_id=source_id,
+                        image=image,
+                        labels={dimension: value for dimension, (value, _) in own_labels.items() if value},
+                        licence=licence,
+                        split=split,
+                    ),
+                    annotated={dimension: annotated for dimension, (_, annotated) in own_labels.items()},
+                    file=file,
+                    row=number,
+                    original=original,
+                    mended=mended,
+                    fingerprint=fingerprint,
+                    width=width,
+                    height=height,
+                )
+            )
+        return candidates
 
     def image(self, sha256: str) -> bytes:
-        found = self.query("SELECT format FROM object WHERE sha256 = ?", (sha256,))
-        if not found:
+        rows = self.query("SELECT format FROM object WHERE sha256 = ?", (sha256,))
+        if not rows:
             raise InputError(f"The selection {self.path} knows no image {sha256}.")
-        return self.objects.get(sha256, found[0][0])
+        return self.objects.get(sha256, rows[0][0])
 
     def readings(self, settings: str) -> dict[str, Reading]:
         """Image -> what the pre-screen read, with these settings."""
         rows = self.query("SELECT image, status, figures, detail FROM screening WHERE settings = ?", (settings,))
-        return {image: Reading(Status(status), json.loads(figures), said) for image, status, figures, said in rows}
+        return {
+            image: Reading(Status(status), json.loads(figures), detail) for image, status, figures, detail in rows
+        }
 
     def census(self) -> dict[str, dict[str, int]]:
         """Of the newest draw: kind -> name -> rows. Kinds: cell, drawn, rejected, outside, reason."""
-        found: dict[str, dict[str, int]] = {}
+        counts: dict[str, dict[str, int]] = {}
         for kind, name, rows in self.query(
             "SELECT kind, name, rows FROM census WHERE draw = (SELECT max(draw) FROM census) ORDER BY rowid"
         ):
-            found.setdefault(kind, {})[name] = rows
-        return found
+            counts.setdefault(kind, {})[name] = rows
+        return counts
 
     def remarks(self) -> list[Remark]:
         """Of the newest draw."""
         rows = self.query(
             "SELECT file, row, reason, said FROM remark WHERE draw = (SELECT max(draw) FROM census) ORDER BY id"
         )
-        return [Remark(file, row, Reason(reason), said) for file, row, reason, said in rows]
+        return [
+            Remark(file=file, row=row, reason=Reason(reason), said=message) for file, row, reason, message in rows
+        ]
 
     def reviewers(self) -> list[str]:
         """The first reviewer decides what is exported; a second one is compared."""
@@ -219,9 +252,37 @@ class Store:
     def actions(self) -> list[Action]:
         """The whole log, in order."""
         columns = "id, op, at, reviewer, verb, cell, candidate, before, after, criteria, milliseconds"
-        return [_action(row) for row in self.query(f"SELECT {columns} FROM action ORDER BY id")]  # noqa: S608 (names are ours, values are parameters)
+        rows = self.query(f"SELECT {columns} FROM action ORDER BY id")  # noqa: S608 (names are ours, values are parameters)
+        return [
+            Action(
+                op=op,
+                at=at,
+                reviewer=reviewer,
+                verb=verb,
+                cell=cell,
+                candidate=candidate,
+                before=json.loads(before),
+                after=json.loads(after),
+                criteria=json.loads(criteria),
+                milliseconds=milliseconds,
+                number=number,
+            )
+            for (
+                number,
+                op,
+                at,
+                reviewer,
+                verb,
+                cell,
+                candidate,
+                before,
+                after,
+                criteria,
+                milliseconds,
+            ) in rows
+        ]
 
-    # What is added
+    # Appending
 
     def append(self, *rows: Insert) -> Future[None]:
         if self._writer is None:
@@ -229,12 +290,12 @@ class Store:
         return self._writer.append(*rows)
 
     def sign(self, facts: Mapping[str, str]) -> None:
-        """Notes what the selection is, once."""
-        signed = {"created": now(), "stillme": __version__, **facts}
-        self.append(*(Insert("meta", item, again=True) for item in signed.items())).result()
+        """Record what the selection is, once."""
+        meta = {"created": now(), "stillme": __version__, **facts}
+        self.append(*(Insert("meta", item, again=True) for item in meta.items())).result()
 
     def add_image(self, content: bytes, facts: images.Facts | None = None) -> Insert:
-        """Puts an image into objects/, durably; its row goes in with the candidate."""
+        """Put an image into objects/, durably; its row is stored with the candidate."""
         facts = facts or images.inspect(content)
         sha256 = self.objects.put(content, facts.extension)
         row = (sha256, facts.extension, len(content), facts.width, facts.height)
@@ -247,10 +308,11 @@ class Store:
         census: Mapping[str, Mapping[str, int]],
         remarks: Sequence[Remark],
     ) -> None:
-        """One unit, written whole or not at all: new pools, their candidates, and what was found on the way."""
+        """Append new pools, their candidates, counts and issues, all of them or none."""
         draw = int(self.query("SELECT coalesce(max(draw), 0) + 1 FROM census")[0][0])
         rows = [Insert("pool", (number, seed, now())) for number, seed in pools.items()]
-        rows += [row for candidate, image in candidates for row in (image, *_candidate_rows(candidate))]
+        for candidate, image in candidates:
+            rows += [image, *_candidate_rows(candidate)]
         rows += [Insert("census", (draw, kind, *item)) for kind, part in census.items() for item in part.items()]
         rows += [Insert("remark", (None, draw, r.file, r.row, r.reason.value, r.said)) for r in remarks]
         self.append(*rows).result()
@@ -260,68 +322,56 @@ class Store:
         return self.append(Insert("screening", row, again=True))
 
     def add_reviewer(self, name: str) -> None:
-        """A reviewer of this name, once; the first one named is the first reviewer."""
-        if name not in self.reviewers():
-            place = len(self.reviewers()) + 1
-            self.append(Insert("reviewer", (name, place, now()))).result()
+        """A reviewer of this name, once; the first one added is the first reviewer."""
+        names = self.reviewers()
+        if name not in names:
+            self.append(Insert("reviewer", (name, len(names) + 1, now()))).result()
 
     def add_action(self, action: Action) -> Future[None]:
-        """The same `op` may come twice, which changes nothing: a browser that heard no answer asks again."""
-        a = action
-        states = canonical(a.before), canonical(a.after), canonical(dict(a.criteria))
-        row = (None, a.op, a.at, a.reviewer, a.verb.value, a.cell, a.candidate, *states, a.milliseconds)
+        """The same `op` may come twice, which changes nothing: a browser that got no answer asks again."""
+        row = (
+            None,  # the log numbers its rows itself
+            action.op,
+            action.at,
+            action.reviewer,
+            action.verb.value,
+            action.cell,
+            action.candidate,
+            canonical(action.before),
+            canonical(action.after),
+            canonical(dict(action.criteria)),
+            action.milliseconds,
+        )
         return self.append(Insert("action", row, again=True))
 
 
 def by_cell(grid: Grid, candidates: Iterable[Candidate]) -> dict[str, tuple[Candidate, ...]]:
     """Every cell of the grid -> its candidates, both in their order."""
-    found: dict[str, list[Candidate]] = {cell.id: [] for cell in grid.cells}
-    for one in candidates:
-        if one.cell in found:
-            found[one.cell].append(one)
-    return {cell: tuple(listed) for cell, listed in found.items()}
+    candidates_by_cell: dict[str, list[Candidate]] = {cell.id: [] for cell in grid.cells}
+    for candidate in candidates:
+        if candidate.cell in candidates_by_cell:
+            candidates_by_cell[candidate.cell].append(candidate)
+    return {cell: tuple(in_cell) for cell, in_cell in candidates_by_cell.items()}
 
 
-def _candidate(row: tuple[Any, ...], labels: Mapping[str, tuple[str, str]]) -> Candidate:
-    key, pool, seed, cell, reader, source, source_id, split, licence, file, number, image, *rest = row
-    original, mended, fingerprint, width, height = rest
-    spoken = {dimension: value for dimension, (value, _) in labels.items() if value}
-    spelled = {dimension: annotated for dimension, (_, annotated) in labels.items()}
-    portrait = Portrait(
-        key=key,
-        source=source,
-        source_id=source_id,
-        image=image,
-        labels=spoken,
-        licence=licence,
-        split=split,
+def _candidate_rows(candidate: Candidate) -> Iterator[Insert]:
+    portrait = candidate.portrait
+    row = (
+        portrait.key,
+        candidate.pool,
+        candidate.cell,
+        candidate.reader,
+        portrait.source,
+        portrait.source_id,
+        portrait.split,
+        portrait.licence,
+        candidate.file,
+        candidate.row,
+        portrait.image,
+        candidate.original,
+        candidate.mended,
+        candidate.fingerprint,
     )
-    return Candidate(
-        pool=pool,
-        seed=seed,
-        cell=cell,
-        reader=reader,
-        portrait=portrait,
-        annotated=spelled,
-        file=file,
-        row=number,
-        original=original,
-        mended=mended,
-        fingerprint=fingerprint,
-        width=width,
-        height=height,
-    )
-
-
-def _candidate_rows(c: Candidate) -> Iterator[Insert]:
-    p = c.portrait
-    named = (p.key, c.pool, c.cell, c.reader, p.source, p.source_id, p.split, p.licence)
-    yield Insert("candidate", (*named, c.file, c.row, p.image, c.original, c.mended, c.fingerprint))
-    for dimension, annotated in c.annotated.items():
-        yield Insert("label", (p.key, dimension, p.labels.get(dimension, ""), annotated))
-
-
-def _action(row: tuple[Any, ...]) -> Action:
-    number, op, at, reviewer, verb, cell, candidate, before, after, criteria, milliseconds = row
-    states = json.loads(before), json.loads(after), json.loads(criteria)
-    return Action(op, at, reviewer, verb, cell, candidate, *states, milliseconds, number)
+    yield Insert("candidate", row)
+    for dimension, annotated in candidate.annotated.items():
+        yield Insert("label", (portrait.key, dimension, portrait.labels.get(dimension, ""), annotated))

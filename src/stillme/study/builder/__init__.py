@@ -21,7 +21,7 @@ from stillme.core.yaml import Document, read_text, unknown
 from stillme.ledger import Run
 from stillme.plan.design import Design, load_design
 from stillme.protocol import Protocol, builtin
-from stillme.protocol.schema import StudyPreset, StudyPresets, StudyTexts
+from stillme.protocol.study_schema import StudyPreset, StudyPresets, StudyTexts
 from stillme.study import bundle as bundles
 from stillme.study.builder import cases as showing
 from stillme.study.builder import evenness, key, numbers, pictures, texts, tutorial

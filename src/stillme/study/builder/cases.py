@@ -11,7 +11,7 @@ from stillme.core.records import Portrait, Status, Trial
 from stillme.ledger import Run
 from stillme.plan.design import Design
 from stillme.protocol import Protocol
-from stillme.protocol.schema import StudyPreset
+from stillme.protocol.study_schema import StudyPreset
 
 EDITOR, PROMPT, CATEGORY = "editor", "prompt", "category"
 OCCUPATION = "{occupation}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stillme.core.errors import InputError
-from stillme.protocol.schema import AttentionChecks, Overlap, Payment, Questionnaire, StudyPreset
+from stillme.protocol.study_schema import AttentionChecks, Overlap, Payment, Questionnaire, StudyPreset
 from stillme.study.bundle import Pay
 
 

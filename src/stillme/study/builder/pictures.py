@@ -11,7 +11,7 @@ from pathlib import Path
 from stillme.core import images
 from stillme.core.images import Pixels
 from stillme.ledger import Run
-from stillme.protocol.schema import StudyBox
+from stillme.protocol.study_schema import StudyBox
 from stillme.study.bundle import IMAGES, Picture
 
 AT_ONCE = 4

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from stillme.core.errors import InputError
 from stillme.core.records import digest
-from stillme.protocol import Protocol, schema
-from stillme.protocol.schema import StudyPreset, StudySection, StudyTexts
+from stillme.protocol import Protocol, study_schema
+from stillme.protocol.study_schema import StudyPreset, StudySection, StudyTexts
 from stillme.study.bundle import CANNOT_DETERMINE, Consent, Option, Question, Section, Texts
 
 Places = Mapping[str, str]
@@ -76,7 +76,7 @@ def questions(protocol: Protocol, preset: StudyPreset, version: str | None) -> t
 
 
 def _question(
-    one: schema.Question, labels: Mapping[str, str], version: str | None, more: tuple[str, ...]
+    one: study_schema.Question, labels: Mapping[str, str], version: str | None, more: tuple[str, ...]
 ) -> Question:
     text, options, guidelines = one.text, one.options, one.guidelines
     if version is not None and one.alternative is not None and one.alternative.version == version:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from stillme.core import images
 from stillme.core.images import Pixels
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Lesson, LessonPicture, StudyPreset
+from stillme.protocol.study_schema import Lesson, LessonPicture, StudyPreset
 from stillme.sources import heads, looks
 from stillme.study.builder.cases import OCCUPATION
 from stillme.study.builder.pictures import Shelf

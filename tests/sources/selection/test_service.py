@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 
 from stillme.core.errors import InputError
-from stillme.sources.selection.choices import Verb, fold
+from stillme.sources.selection.action_log import Verb, fold
 from stillme.sources.selection.config import Plan
-from stillme.sources.selection.desk import Asked, Desk, Filter, RefusedError, UnknownError
+from stillme.sources.selection.service import Asked, Desk, Filter, RefusedError, UnknownError
 from stillme.sources.selection.store import Store
 from tests.sources.selection import shelf
 
@@ -107,12 +107,12 @@ def test_undo_goes_back_step_by_step_over_cells(desk: Desk) -> None:
 
 def test_several_a_cell_and_no_more(tmp_path: Path) -> None:
     plan = shelf.make_plan(tmp_path, shelf.FEW, pools=2, per_cell=2)
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         shelf.fill(plan, store, per_pool=2, without=[(2, plan.grid.cells[1].id), (1, plan.grid.cells[2].id)])
         desk = Desk(plan, store, [ANNA])
         cell = cells(desk)[0]
         choose(desk, ANNA, cell, 1)
-        assert desk.sheet(ANNA, cell).standing == "1 of 2 chosen" and not desk.sheet(ANNA, cell).decided
+        assert desk.sheet(ANNA, cell).status == "1 of 2 chosen" and not desk.sheet(ANNA, cell).decided
         choose(desk, ANNA, cell, 4)
         with pytest.raises(RefusedError, match="2 portraits already"):
             choose(desk, ANNA, cell, 2)
@@ -122,13 +122,13 @@ def test_several_a_cell_and_no_more(tmp_path: Path) -> None:
 def test_a_cell_without_candidates_is_said_and_not_counted(tmp_path: Path) -> None:
     plan = shelf.make_plan(tmp_path, shelf.FEW, pools=2, per_cell=2)
     empty, short = plan.grid.cells[0].id, plan.grid.cells[1].id
-    with Store.hold(plan.folder) as store:
+    with Store.open_for_writing(plan.folder) as store:
         shelf.fill(plan, store, without=[(1, empty), (2, empty), (2, short)])
         desk = Desk(plan, store, [ANNA])
         choose(desk, ANNA, short, 1)
         assert desk.sheet(ANNA, short).decided
         assert desk.progress(ANNA).words == "1 of 5 decided, 1 without a candidate"
-        assert desk.sheet(ANNA, empty).standing == "no candidate"
+        assert desk.sheet(ANNA, empty).status == "no candidate"
         assert empty not in [one.cell.id for one in desk.sheets(ANNA, Filter.UNDECIDED)]
 
 
@@ -140,7 +140,7 @@ def test_the_pre_screen_ticks_and_a_person_decides(plan: Plan, store: Store) -> 
     assert [good.rank, bad.rank, unread.rank] == [1, 2, 3]
     assert good.failed == () and bad.failed == (criterion.label,)
     assert {check.note for check in unread.checks} == {"not measured"} and unread.failed == ()
-    assert "no face was found" in unread.checks[0].said
+    assert "no face was found" in unread.checks[0].measured
     choose(desk, ANNA, cell, 2)
     assert [one.cell.id for one in desk.sheets(ANNA, Filter.FAILS)] == [cell]
     assert ("▲", f"fails: {criterion.label.lower()}") in desk.sheet(ANNA, cell).marks
@@ -148,7 +148,7 @@ def test_the_pre_screen_ticks_and_a_person_decides(plan: Plan, store: Store) -> 
     assert desk.sheets(ANNA, Filter.FAILS) == []
     desk.act(ANNA, ask("undo"))
     assert len(desk.sheets(ANNA, Filter.FAILS)) == 1
-    assert not desk.sheet(ANNA, cell).cards[1].checks[1].own, "the pre-screen's tick is back"
+    assert not desk.sheet(ANNA, cell).cards[1].checks[1].by_reviewer, "the pre-screen's tick is back"
 
 
 def test_filters_and_neighbours_go_round(desk: Desk) -> None:
@@ -188,8 +188,8 @@ def test_the_log_tells_in_words(desk: Desk) -> None:
     choose(desk, ANNA, cell, 2)
     desk.act(ANNA, ask("undo"))
     desk.act(ANNA, ask("note", cell, value="beard"))
-    said = [(line.said, line.undone) for line in desk.log(ANNA)]
-    assert said == [
+    lines = [(line.text, line.undone) for line in desk.log(ANNA)]
+    assert lines == [
         ("noted “beard”", False),
         ("took back: chose 2 (pool 2) instead of 1 (pool 1)", False),
         ("chose 2 (pool 2) instead of 1 (pool 1)", True),

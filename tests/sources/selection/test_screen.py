@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from stillme.measures.portrait import FIGURES
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Rule
-from stillme.sources.selection.criteria import Criteria, bounds, judge, rank
+from stillme.sources.selection.screen import Criteria, bounds, judge, rank
 
 TURNED = Rule(figure="yaw", label="turned to a side", unit="°", at_least=-20, at_most=20)
 SHARP = Rule(figure="focus", label="sharpness", digits=2, at_least=0.3)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme.sources.selection.choices import (
+from stillme.sources.selection.action_log import (
     Action,
     Verb,
     blind,
@@ -26,7 +26,9 @@ def at(seconds: float) -> str:
 
 
 def choose(op: int, cell: str, before: list[str], after: list[str], reviewer: str = "anna") -> Action:
-    return Action(str(op), at(op), reviewer, Verb.CHOOSE, cell, before=before, after=after)
+    return Action(
+        op=str(op), at=at(op), reviewer=reviewer, verb=Verb.CHOOSE, cell=cell, before=before, after=after
+    )
 
 
 WISHES = st.lists(
@@ -43,24 +45,36 @@ WISHES = st.lists(
 def perform(log: list[Action], verb: Verb, one: str, other: object) -> None:
     """Appends an action as the tool does: what was, what is."""
     state, op = fold(log, "anna"), str(len(log))
-    about = (op, at(len(log)), "anna", verb)
+    changes: dict[str, object]
     if verb is Verb.CHOOSE:
-        log.append(Action(*about, one, before=list(state.chosen.get(one, ())), after=[other]))
+        changes = {"cell": one, "before": list(state.chosen.get(one, ())), "after": [other]}
     elif verb is Verb.TICK:
-        before = state.ticks.get((one, str(other)))
-        log.append(Action(*about, "x", one, before, not before, {"criterion": other}))
+        before, criteria = state.ticks.get((one, str(other))), {"criterion": other}
+        changes = {"cell": "x", "candidate": one, "before": before, "after": not before, "criteria": criteria}
     elif verb is Verb.FLAG:
-        log.append(Action(*about, one, before=state.flagged.get(one, False), after=other))
+        changes = {"cell": one, "before": state.flagged.get(one, False), "after": other}
     else:
-        log.append(Action(*about, one, before=state.notes.get(one, ""), after=other))
+        changes = {"cell": one, "before": state.notes.get(one, ""), "after": other}
+    log.append(Action(op=op, at=at(len(log)), reviewer="anna", verb=verb, **changes))  # type: ignore[arg-type]
 
 
 def undo(log: list[Action]) -> bool:
     last = last_undoable(log, "anna")
     if last is None:
         return False
-    op, mirror = f"u{len(log)}", {"undoes": last.op}
-    log.append(Action(op, at(0), "anna", Verb.UNDO, last.cell, last.candidate, last.after, last.before, mirror))
+    log.append(
+        Action(
+            op=f"u{len(log)}",
+            at=at(0),
+            reviewer="anna",
+            verb=Verb.UNDO,
+            cell=last.cell,
+            candidate=last.candidate,
+            before=last.after,
+            after=last.before,
+            criteria={"undoes": last.op},
+        )
+    )
     return True
 
 
@@ -107,6 +121,7 @@ def test_choices_by_pool_and_time_at_work() -> None:
 
 
 def test_what_follows_a_comparison_is_not_blind() -> None:
-    log = [choose(0, "x", [], ["1"]), Action("c", at(1), "anna", Verb.COMPARE, ""), choose(2, "x", ["1"], ["2"])]
+    comparison = Action(op="c", at=at(1), reviewer="anna", verb=Verb.COMPARE, cell="")
+    log = [choose(0, "x", [], ["1"]), comparison, choose(2, "x", ["1"], ["2"])]
     assert blind(log) == log[:1]
     assert last_undoable(log[:2], "anna") == log[0], "a comparison cannot be undone"

@@ -52,7 +52,7 @@ def _runs(folder: Path, depth: int) -> Iterable[Path]:
 
 def terms(incomplete: str) -> list[str]:
     """Terms of one word, as they are written; whoever types a blank knows what to type."""
-    from stillme.cli.glossary.names import names
+    from stillme.cli.glossary import names
     from stillme.protocol import builtin
 
     return _beginning((name for name in names(builtin()) if " " not in name), incomplete)

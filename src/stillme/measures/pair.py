@@ -50,11 +50,10 @@ class Comparison:
         rule = rules.no_change
         return found["lpips"] < rule.lpips and found["changed_share"] < rule.changed_share
 
-    def plain(self) -> dict[str, object]:
-        """For scripts."""
+    def to_dict(self) -> dict[str, object]:
         read = {
-            kind: {"status": one.status.value, "detail": one.detail, **one.figures}
-            for kind, one in self.readings.items()
+            kind: {"status": reading.status.value, "detail": reading.detail, **reading.figures}
+            for kind, reading in self.readings.items()
         }
         derived = {"lightness_change": self.lightness_change, "controlled": self.is_controlled}
         named = {"before": str(self.before), "after": str(self.after)}

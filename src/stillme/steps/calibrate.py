@@ -5,7 +5,6 @@ It is no part of an audit's plan, rates or counts. What it did before is in the 
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
     from stillme.stats.calibration import Calibration
 
-WIDTH = 98  # columns of the terminal
 
 
 # Which pairs
@@ -297,74 +295,15 @@ def _took(run: Run, judges: Sequence[str], subjects: dict[str, str]) -> pl.DataF
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-# In words
-
-
-def words(found: Calibration) -> str:
-    """For the terminal: every judge's verdict, and why."""
-    return "\n\n".join(_told(found, judge) for judge in found.judges)
-
-
-def plain(found: Calibration) -> dict[str, Any]:
+def to_dict(found: Calibration) -> dict[str, Any]:
     """For scripts: judge -> its verdict, the reasons, and the figures behind them."""
-    return {judge: _plain(found, judge) for judge in found.judges}
-
-
-def _plain(found: Calibration, judge: str) -> dict[str, Any]:
     tables = {"specificity": found.specificity, "sensitivity": found.sensitivity, "retest": found.retest}
     return {
-        "verdict": found.verdict(judge).value,
-        "reasons": list(found.reasons(judge)),
-        **found.took.filter(judge=judge).drop("judge").to_dicts()[0],
-        **{name: frame.filter(judge=judge).drop("judge").to_dicts() for name, frame in tables.items()},
+        judge: {
+            "verdict": found.verdict(judge).value,
+            "reasons": list(found.reasons(judge)),
+            **found.took.filter(judge=judge).drop("judge").to_dicts()[0],
+            **{name: frame.filter(judge=judge).drop("judge").to_dicts() for name, frame in tables.items()},
+        }
+        for judge in found.judges
     }
-
-
-def _told(found: Calibration, judge: str) -> str:
-    ((attempts, cost),) = found.took.filter(judge=judge).select("attempts", "cost_usd").iter_rows()
-    lines = [f"{judge}: {found.verdict(judge).value} ({attempts:,} calls, {cost:.2f} USD)"]
-    lines += _wrapped(_missing(found, judge))
-    reasons = found.reasons(judge)
-    own = [one for one in found.rulings if one.judge == judge]
-    for said in reasons or [one.said for one in own if one.rule == "Group gap"]:
-        lines += _wrapped(said)
-    return "\n".join([*lines, *_figures(found, judge)])
-
-
-def _wrapped(said: str) -> list[str]:
-    return textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ") if said else []
-
-
-def _missing(found: Calibration, judge: str) -> str:
-    rows = found.missing.filter(judge=judge).group_by("status", maintain_order=True).agg(looks=_sum("looks"))
-    lost = {status: looks for status, looks in rows.iter_rows() if status != Status.OK.value}
-    told = ", ".join(f"{number:,} {Status(status).label}" for status, number in lost.items())
-    return f"Looks without a score: {told}." if lost else ""
-
-
-def _sum(name: str) -> pl.Expr:
-    import polars as pl
-
-    return pl.col(name).sum()
-
-
-def _figures(found: Calibration, judge: str) -> Iterator[str]:
-    """The shares of everybody, one line each."""
-    for label, frame in (
-        ("unchanged pairs scored neutral", found.specificity),
-        ("direction of a skin shift seen", found.sensitivity),
-        ("second look within one point", found.retest),
-    ):
-        own = frame.filter(judge=judge)
-        own = own.filter(own["group"].is_null()) if "group" in own.columns else own
-        told = [f"{_about(row)} {_percent(row['rate'])}" for row in own.to_dicts()]
-        if told:
-            yield from _wrapped(f"{label}: {', '.join(told)}")
-
-
-def _about(row: dict[str, Any]) -> str:
-    return f"{row['size']:g} L*" if row.get("size") is not None else str(row["axis"]).replace("_", " ")
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share * 100:.0f} %"

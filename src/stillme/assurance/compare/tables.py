@@ -9,7 +9,7 @@ import polars as pl
 
 from stillme.analysis.numbers import DASH, SPACE, percent, signed
 from stillme.analysis.tables.tables import Row, Shown, Tabled, probability, whole, wide, within, word
-from stillme.assurance.compare.compared import Compared
+from stillme.assurance.compare.comparison import Compared
 from stillme.stats.intervals import LEVEL
 from stillme.stats.versions import (
     BETTER,
@@ -40,26 +40,26 @@ def points(margin: float) -> str:
 
 def verdicts(margin: float) -> dict[str, str]:
     """Verdicts as tables print them."""
-    same = {name: name for name in (BETTER, WORSE, UP, DOWN, UNDECIDED)}
-    return {**same, NO_WORSE: f"not worse by > {points(margin)}", WITHIN: f"within ± {points(margin)}"}
+    unchanged = {name: name for name in (BETTER, WORSE, UP, DOWN, UNDECIDED)}
+    return {**unchanged, NO_WORSE: f"not worse by > {points(margin)}", WITHIN: f"within ± {points(margin)}"}
 
 
 def tables(compared: Compared) -> list[Tabled]:
     """Every table, those that a reader needs first first."""
-    made = (_watched, _steps, _outcomes, _groups, _uneven, _flips, _arms, _looks)
-    return [table for make in made for table in make(compared)]
+    makers = (_sequences, _steps, _outcomes, _groups, _group_differences, _flips, _arms, _looks)
+    return [table for make in makers for table in make(compared)]
 
 
 def _outcomes(compared: Compared) -> Iterator[Tabled]:
     """What a fixed number of persons says; where audits stopped by what was seen, only means may be read."""
-    frame, names = compared.found.outcomes, labels(compared)
+    frame, names = compared.versions.outcomes, labels(compared)
     if compared.driven is not None:
         frame = frame.select(
             "outcome", "kind", "cases", "pairs", "a_only", "b_only", "persons", "a", "b", "difference"
         )
     shown = [word("outcome", names=names), _mean("a", "A"), _mean("b", "B"), _moved("difference", "B − A")]
     if compared.driven is None:
-        shown += [within(), word("verdict", names=verdicts(compared.found.margin))]
+        shown += [within(), word("verdict", names=verdicts(compared.versions.margin))]
     shown += [whole("persons"), *wide(whole("pairs"), whole("a_only", "A only"), whole("b_only", "B only"))]
     if compared.driven is None:
         shown += wide(probability("p"), probability("p_holm", "corrected p"))
@@ -70,7 +70,7 @@ def _groups(compared: Compared) -> Iterator[Tabled]:
     if compared.driven is not None:
         return
     names = labels(compared) | _group_labels(compared)
-    frame = compared.found.groups
+    frame = compared.versions.groups
     shown = (
         *(word("dimension"), word("group", names=names), word("outcome", names=names)),
         *(_mean("a", "A"), _mean("b", "B"), _moved("difference", "B − A"), within()),
@@ -80,8 +80,8 @@ def _groups(compared: Compared) -> Iterator[Tabled]:
     yield Tabled("by_group", FIXED, "B − A by perceived group", frame, shown)
 
 
-def _uneven(compared: Compared) -> Iterator[Tabled]:
-    if compared.driven is not None or not compared.found.uneven.height:
+def _group_differences(compared: Compared) -> Iterator[Tabled]:
+    if compared.driven is not None or not compared.versions.uneven.height:
         return
     names = labels(compared) | _group_labels(compared)
     shown = (
@@ -91,37 +91,26 @@ def _uneven(compared: Compared) -> Iterator[Tabled]:
         *(probability("p"), probability("p_holm", "corrected p")),
     )
     title = "Did it change more for a group than for the reference group? (B − A) − (B − A), in points"
-    yield Tabled("difference_of_differences", FIXED, title, compared.found.uneven, shown)
+    yield Tabled("difference_of_differences", FIXED, title, compared.versions.uneven, shown)
 
 
 def _flips(compared: Compared) -> Iterator[Tabled]:
     shown = (
         word("outcome", names=labels(compared)),
-        *(whole(name, title) for name, title in _FLIPS.items()),
+        *(whole("pairs"), whole("both"), whole("a_only", "A only"), whole("b_only", "B only")),
+        *(whole("neither"), whole("mixed"), whole("persons")),
         *wide(probability("p", "p, pairs independent"), probability("p_persons", "p, by person")),
     )
-    frame = compared.found.flips
+    frame = compared.versions.flips
     if compared.driven is not None:
         frame, shown = frame.drop("p", "p_persons"), shown[:-2]
     title = "Pairs of edits that changed sides, for reading"
     yield Tabled("flips", FIXED, title, frame, shown)
 
 
-_FLIPS = {
-    "pairs": "",
-    "both": "",
-    "a_only": "A only",
-    "b_only": "B only",
-    "neither": "",
-    "mixed": "",
-    "persons": "",
-}
-
-
 def _arms(compared: Compared) -> Iterator[Tabled]:
     """Intervals of other arms are for reading; none is claimed about."""
-    known = compared.arms.select("experiment", "arm").unique()
-    if known.height < 2 or compared.driven is not None:
+    if compared.arms.select("experiment", "arm").unique().height < 2 or compared.driven is not None:
         return
     shown = (
         *(word("experiment"), word("arm"), word("outcome", names=labels(compared))),
@@ -133,15 +122,15 @@ def _arms(compared: Compared) -> Iterator[Tabled]:
 # Person after person
 
 
-def _watched(compared: Compared) -> Iterator[Tabled]:
+def _sequences(compared: Compared) -> Iterator[Tabled]:
     if not compared.watched:
         return
-    frame = pl.DataFrame([one.last() for one in compared.watched], schema=WATCHED)
+    frame = pl.DataFrame([sequence.last() for sequence in compared.watched], schema=WATCHED)
     shown = (
         word("outcome", names=labels(compared)),
         _moved("difference", "B − A"),
         within(heading=SEQUENCE),
-        word("verdict", names=verdicts(compared.found.margin)),
+        word("verdict", names=verdicts(compared.versions.margin)),
         whole("after", "decided after"),
         whole("persons"),
     )
@@ -153,24 +142,30 @@ def _steps(compared: Compared) -> Iterator[Tabled]:
     if compared.driven is None:
         return
     rows = [
-        {**one.last(), "step": number, "persons": step.persons, "scored": one.bounds.persons, "calls": step.calls}
+        {
+            **sequence.last(),
+            "step": number,
+            "persons": step.persons,
+            "scored": sequence.bounds.persons,
+            "calls": step.calls,
+        }
         for number, step in enumerate(compared.driven.steps, 1)
-        for one in step.watched
+        for sequence in step.watched
     ]
-    chosen = ("step", "persons", "scored", "calls", "outcome", "difference", "low", "high", "verdict")
+    columns = ("step", "persons", "scored", "calls", "outcome", "difference", "low", "high", "verdict")
     schema = {**WATCHED, **dict.fromkeys(("step", "scored", "calls"), pl.Int64)}
-    frame = pl.DataFrame(rows, schema=schema).select(chosen)
+    frame = pl.DataFrame(rows, schema=schema).select(columns)
     shown = (
         *(whole("step"), whole("persons"), whole("calls"), word("outcome", names=labels(compared))),
         *(_moved("difference", "B − A"), within(heading=SEQUENCE)),
-        word("verdict", names=verdicts(compared.found.margin)),
+        word("verdict", names=verdicts(compared.versions.margin)),
     )
     yield Tabled("steps", LOOKS, "What was run, step by step", frame, shown, first=True)
 
 
 def _looks(compared: Compared) -> Iterator[Tabled]:
     if compared.watched:
-        frame = pl.concat([one.looks() for one in compared.watched])
+        frame = pl.concat([sequence.looks() for sequence in compared.watched])
         yield Tabled("looks", LOOKS, "The confidence sequence after every person", frame)
 
 

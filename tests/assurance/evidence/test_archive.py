@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import zipfile
 from pathlib import Path
@@ -127,10 +128,10 @@ def test_a_bundle_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
     target = tmp_path / "b.zip"
     target.write_bytes(b"the old one")
 
-    def fail(path: Path) -> None:
+    def fail(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(archive, "_flush", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(Exception, match="is full"):
         pack(folder, target)
     assert target.read_bytes() == b"the old one"

@@ -396,10 +396,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs a command; every error ends here, as a sentence."""
     for name, value in SURROUNDINGS.items():
         os.environ.setdefault(name, value)
-    given = sys.argv[1:] if arguments is None else arguments
-    debug = "--debug" in given
+    words = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in words
     try:
-        app(args=[word for word in given if word != "--debug"], standalone_mode=True, prog_name="stillme")
+        app(args=[word for word in words if word != "--debug"], standalone_mode=True, prog_name="stillme")
     except StillmeError as error:
         if debug:
             raise
@@ -411,12 +411,9 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
-        print(_bug(error), file=sys.stderr)
+        print(
+            f"stillme: this is a bug in stillme: {type(error).__name__}: {error}\n"
+            "Run the same command with --debug to see where, and please report it.",
+            file=sys.stderr,
+        )
         raise SystemExit(1) from None
-
-
-def _bug(error: Exception) -> str:
-    return (
-        f"stillme: this is a bug in stillme: {type(error).__name__}: {error}\n"
-        "Run the same command with --debug to see where, and please report it."
-    )

@@ -11,10 +11,10 @@ from stillme.engine.progress import Progress
 __all__ = ["Asked", "Compared", "compare", "sentences", "to_dict", "write"]
 
 
-def compare(asked: Asked, budget: int | None, advance: Advance, progress: Progress) -> Compared:
+def compare(options: Asked, budget: int | None, advance: Advance, progress: Progress) -> Compared:
     """Runs and tables as they are; audits step by step, under a budget of calls. `advance`: see `sequential`."""
-    audits = [path for path in (asked.a, asked.b) if is_audit(path)]
-    if audits and not (asked.sequential and budget):
+    audits = [path for path in (options.a, options.b) if is_audit(path)]
+    if audits and not (options.sequential and budget):
         raise InputError(
             f"{audits[0]} is an audit, not a run.",
             "Run it first (`stillme run`) and give its run, or add --sequential --budget CALLS to run both now.",
@@ -24,4 +24,4 @@ def compare(asked: Asked, budget: int | None, advance: Advance, progress: Progre
             "A budget is for audits that are still to be run.",
             "Give at least one audit.yaml, or leave --budget out.",
         )
-    return drive(asked, budget, advance, progress) if audits and budget else compare_sides(asked)
+    return drive(options, budget, advance, progress) if audits and budget else compare_sides(options)

@@ -109,16 +109,16 @@ class Compared:
         return notes
 
 
-def compare_sides(asked: Asked) -> Compared:
+def compare_sides(options: Asked) -> Compared:
     """Read both sides and compare one editor of each, or say why that cannot be done."""
-    a = read("A", asked.a, asked.protocol, asked.preset)
-    b = read("B", asked.b, asked.protocol, asked.preset)
-    return compared(*chosen(a, b, asked.editor_a, asked.editor_b), asked)
+    a = read("A", options.a, options.protocol, options.preset)
+    b = read("B", options.b, options.protocol, options.preset)
+    return compared(*chosen(a, b, options.editor_a, options.editor_b), options)
 
 
-def compared(a: Side, b: Side, asked: Asked, among: Collection[str] | None = None) -> Compared:
+def compared(a: Side, b: Side, options: Asked, among: Collection[str] | None = None) -> Compared:
     """One editor of each side. `among`: the persons to look at, by picture; None: all of them."""
-    incompatibilities = refused(apart(a.terms, b.terms), asked.anyway)
+    incompatibilities = refused(apart(a.terms, b.terms), options.anyway)
     protocol = a.terms.protocol
     lacking = [name for name in protocol.groups.dimensions if name not in b.scores.columns]
     if lacking:
@@ -133,9 +133,9 @@ def compared(a: Side, b: Side, asked: Asked, among: Collection[str] | None = Non
     first, second = (_scores_of(side.scores, arm) for side in (a, b))
     paired = versions.pairs(first, second, protocol)
     _refuse_nothing(first, second, paired, matched_by)
-    endpoints = checked(tuple(asked.outcomes) or versions.declared(protocol), protocol)
-    margin = protocol.analysis.equivalence_points / 100 if asked.margin is None else asked.margin
-    result = Versions(paired, protocol, endpoints, margin, asked.seed)
+    endpoints = checked(tuple(options.outcomes) or versions.declared(protocol), protocol)
+    margin = protocol.analysis.equivalence_points / 100 if options.margin is None else options.margin
+    result = Versions(paired, protocol, endpoints, margin, options.seed)
     return Compared(
         a=a,
         b=b,
@@ -145,7 +145,7 @@ def compared(a: Side, b: Side, asked: Asked, among: Collection[str] | None = Non
         shared=versions.shared(first, second, paired, protocol),
         versions=result,
         arms=pl.concat([_summarize_arm(a.scores, b.scores, one, protocol) for one in arms]),
-        watched=tuple(result.watched(primary(asked, protocol))) if asked.sequential else (),
+        watched=tuple(result.watched(primary(options, protocol))) if options.sequential else (),
     )
 
 
@@ -163,9 +163,9 @@ def checked(outcomes: Sequence[str], protocol: Protocol) -> tuple[str, ...]:
     return tuple(dict.fromkeys(outcomes))
 
 
-def primary(asked: Asked, protocol: Protocol) -> tuple[str, ...]:
+def primary(options: Asked, protocol: Protocol) -> tuple[str, ...]:
     """What is watched person by person: what was asked for, else the first declared endpoint."""
-    outcomes = tuple(asked.outcomes) or versions.declared(protocol)[:1]
+    outcomes = tuple(options.outcomes) or versions.declared(protocol)[:1]
     if not outcomes:
         raise InputError("The protocol declares no endpoint to watch.", "Name one with --outcome.")
     return checked(outcomes, protocol)

@@ -1,7 +1,7 @@
-"""What a comparison says, in sentences made from its numbers: only about endpoints, only where a gate is passed.
+"""The findings of a comparison, in sentences made from its numbers: only about endpoints, only behind a gate.
 
-That no difference was found is never said to be none: alike is only what two one-sided tests put within a margin.
-A comparison on disk is a page that people read, and every table as CSV and Parquet.
+That no difference is shown never means that there is none: equivalent is only what two one-sided tests put within
+a margin. A comparison on disk is a page that people read, and every table as CSV and Parquet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import stillme
 from stillme.analysis.numbers import bracket, count, listed, lowered, p_value, plural, signed
 from stillme.analysis.tables.tables import MOST_ROWS, Row, Tabled, markdown
 from stillme.analysis.tables.writing import ENDINGS, FILES, clear
-from stillme.assurance.compare.comparison import Compared
+from stillme.assurance.compare.comparison import Compared, Driven
 from stillme.assurance.compare.tables import labels, points, tables
 from stillme.core.atomic import replace_file
 from stillme.core.errors import disk
@@ -31,12 +31,15 @@ PAGE, ABOUT = "compare.md", "compare.json"
 
 
 def sentences(compared: Compared) -> list[str]:
-    parts = (scope, _omissions, _notes, _sequences, _stop_reason, _endpoints, _groups, _group_differences)
-    return [sentence for part in parts for sentence in part(compared)]
+    notes = [f"{side.name}: {note}" for side in (compared.a, compared.b) for note in side.notes]
+    described = [*scope(compared), *_omissions(compared), *compared.notes, *notes]
+    if compared.driven is None:
+        return [*described, *_sequences(compared), *_claims(compared)]
+    return [*described, *_sequences(compared), *_stop_reason(compared, compared.driven)]
 
 
 def to_dict(compared: Compared) -> dict[str, Any]:
-    """For scripts: what was compared, what may be said, every table row by row."""
+    """For scripts: what was compared, its findings, every table row by row."""
     result, driven, budget = compared.versions, compared.driven, None
     if driven is not None:
         budget = {"calls": driven.calls, "of": driven.budget, "next": driven.next_calls}
@@ -137,21 +140,30 @@ def _omissions(compared: Compared) -> Iterator[str]:
         yield f"{plural(shared.relabelled, 'persons')} perceived otherwise in A than in B: in no group."
 
 
-def _notes(compared: Compared) -> Iterator[str]:
-    yield from compared.notes
-    yield from (f"{side.name}: {note}" for side in (compared.a, compared.b) for note in side.notes)
+# The endpoints, and for whom they changed
 
 
-# The endpoints
-
-
-def _endpoints(compared: Compared) -> Iterator[str]:
-    if compared.driven is not None:
-        return
-    if not compared.versions.endpoints:
+def _claims(compared: Compared) -> Iterator[str]:
+    """Only of a fixed number of persons: where work stops by what is seen, these intervals do not hold."""
+    versions, names = compared.versions, labels(compared)
+    if not versions.endpoints:
         yield "The protocol declares no endpoints (analysis.yaml), so nothing is claimed: name one with --outcome."
-    for row in compared.versions.outcomes.filter("endpoint").iter_rows(named=True):
-        yield f"{labels(compared)[row['outcome']]}: {_finding(row, compared)}."
+    for row in versions.outcomes.filter("endpoint").iter_rows(named=True):
+        yield f"{names[row['outcome']]}: {_finding(row, compared)}."
+    if versions.endpoints:  # Did it get worse for somebody?
+        by_verdict = versions.groups.drop_nulls("verdict").group_by("outcome", "verdict", maintain_order=True)
+        for (outcome, verdict), rows in by_verdict:
+            yield f"{names[str(outcome)]}: {verdict} for {_list_groups(rows, compared, '({})')}."
+        rates = versions.groups.filter(pl.col("endpoint") & (pl.col("kind") == RATE))
+        if rates.height and WORSE not in set(rates["verdict"]):
+            yield "For no group is it shown to be worse, which is no evidence that it is so for none."
+    # Did it change more for a group than for the reference group?
+    shown = versions.uneven.filter(pl.col("p_holm") < SIZE)
+    by_reference = shown.group_by("outcome", "dimension", "reference", maintain_order=True)
+    for (outcome, dimension, reference), rows in by_reference:
+        whom = f"that of perceived {compared.protocol.groups.labels(str(dimension))[str(reference)]}"
+        groups = _list_groups(rows, compared, "(by {})")
+        yield f"{names[str(outcome)]}: B − A differs from {whom} for {groups}."
 
 
 def _finding(row: Row, compared: Compared) -> str:
@@ -184,35 +196,6 @@ def _difference(row: Row) -> str:
         return "no difference is known"
     interval = "" if row["low"] is None else f" {bracket(row['low'], row['high'])}"
     return f"{signed(row['difference'] * 100, 1)} points{interval}"
-
-
-# For whom?
-
-
-def _groups(compared: Compared) -> Iterator[str]:
-    """Did it get worse for somebody? The largest difference first."""
-    if compared.driven is not None or not compared.versions.endpoints:
-        return
-    frame = compared.versions.groups
-    by_verdict = frame.drop_nulls("verdict").group_by("outcome", "verdict", maintain_order=True)
-    for (outcome, verdict), rows in by_verdict:
-        groups = _list_groups(rows, compared, "({})")
-        yield f"{labels(compared)[str(outcome)]}: {verdict} for {groups}."
-    rates = frame.filter(pl.col("endpoint") & (pl.col("kind") == RATE))
-    if rates.height and WORSE not in set(rates["verdict"]):
-        yield "For no group is it shown to be worse, which is no evidence that it is so for none."
-
-
-def _group_differences(compared: Compared) -> Iterator[str]:
-    """Did it change more for a group than for the reference group?"""
-    if compared.driven is not None:
-        return
-    shown = compared.versions.uneven.filter(pl.col("p_holm") < SIZE)
-    by_reference = shown.group_by("outcome", "dimension", "reference", maintain_order=True)
-    for (outcome, dimension, reference), rows in by_reference:
-        whom = f"that of perceived {compared.protocol.groups.labels(str(dimension))[str(reference)]}"
-        groups = _list_groups(rows, compared, "(by {})")
-        yield f"{labels(compared)[str(outcome)]}: B − A differs from {whom} for {groups}."
 
 
 def _list_groups(rows: pl.DataFrame, compared: Compared, form: str) -> str:
@@ -262,10 +245,7 @@ def _expected_people(sequence: Watched, compared: Compared) -> str:
     return f" Were further persons like these, {people} would be needed in all."
 
 
-def _stop_reason(compared: Compared) -> Iterator[str]:
-    driven = compared.driven
-    if driven is None:
-        return
+def _stop_reason(compared: Compared, driven: Driven) -> Iterator[str]:
     n_people = driven.steps[-1].persons if driven.steps else 0
     progress = f"{count(driven.calls)} of {plural(driven.budget, 'calls')}, "
     progress += f"{count(n_people)} of {plural(driven.persons, 'persons')}"

@@ -28,7 +28,7 @@ from stillme.protocol import Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """`judges`: in their ranks, id, role and hash of the settings; `disclose`: what they are told of the person.
+    """`judges`: in their ranks, id, role and hash of the settings; `disclose`: labels of the person that they see.
 
     Both are None where nobody says. `named`: the ids of all judges, an instrument beside them among them.
     `simulated`: whether anything in it was planted.
@@ -214,7 +214,7 @@ def _with_editor(side: Side, editor: str) -> Side:
 
 
 def matched(a: Side, b: Side) -> tuple[Side, Side, str]:
-    """Both sides with persons under one name, and how they were told to be the same."""
+    """Both sides with persons under one name, and by what they are the same."""
     if a.images is None or b.images is None:
         return a, b, "the column `person`"
     return _by_image(a, a.images), _by_image(b, b.images), "the portrait's picture"

@@ -65,17 +65,17 @@ class Party:
         return make(self.config, self.portraits)
 
 
-def drive(asked: Asked, budget: int, advance: Advance, progress: Progress) -> Compared:
+def drive(options: Asked, budget: int, advance: Advance, progress: Progress) -> Compared:
     """`advance` does what is missing of a part of an audit's plan. `budget`: new calls to editors and judges."""
-    a, b = _open_side("A", asked.a, asked), _open_side("B", asked.b, asked)
-    refused(apart(a.terms, b.terms), asked.anyway)
+    a, b = _open_side("A", options.a, options), _open_side("B", options.b, options)
+    refused(apart(a.terms, b.terms), options.anyway)
     parties = [side for side in (a, b) if isinstance(side, Party)]
     _refuse_one_run(parties)
-    primary(asked, a.terms.protocol)
-    editor_a, editor_b = editors(a.editors, b.editors, asked.editor_a, asked.editor_b)
-    asked = replace(asked, editor_a=editor_a, editor_b=editor_b, sequential=True)
+    primary(options, a.terms.protocol)
+    editor_a, editor_b = editors(a.editors, b.editors, options.editor_a, options.editor_b)
+    options = replace(options, editor_a=editor_a, editor_b=editor_b, sequential=True)
     parties = [replace(party, editor=editor_a if party.name == "A" else editor_b) for party in parties]
-    return _Drive(asked, budget, parties, in_turn(_shared_images(a, b)), advance, progress).run()
+    return _Drive(options, budget, parties, in_turn(_shared_images(a, b)), advance, progress).run()
 
 
 class _Drive:
@@ -83,14 +83,14 @@ class _Drive:
 
     def __init__(
         self,
-        asked: Asked,
+        options: Asked,
         budget: int,
         parties: Sequence[Party],
         turn: Sequence[str],
         advance: Advance,
         progress: Progress,
     ) -> None:
-        self.asked = asked
+        self.options = options
         self.budget = budget
         self.parties = parties
         self.turn = turn
@@ -132,10 +132,10 @@ class _Drive:
         self.progress.say(f"Step: {len(images):,} of {len(self.turn):,} persons")
         for run in self.runs:
             self.advance(run.config, self.progress, partial(part, editors=self._editors(run), images=images))
-        asked, paths = self.asked, {"A": self.asked.a, "B": self.asked.b}
+        options, paths = self.options, {"A": self.options.a, "B": self.options.b}
         paths |= {party.name: party.config.run for party in self.parties}
-        a, b = (read(name, path, asked.protocol, asked.preset) for name, path in paths.items())
-        return compared(*chosen(a, b, asked.editor_a, asked.editor_b), asked, among=images)
+        a, b = (read(name, path, options.protocol, options.preset) for name, path in paths.items())
+        return compared(*chosen(a, b, options.editor_a, options.editor_b), options, among=images)
 
 
 def sizes(persons: int) -> Iterator[int]:
@@ -180,8 +180,8 @@ def _calls_made(party: Party) -> int:
 # The two sides, before anything is spent
 
 
-def _open_side(name: str, path: Path, asked: Asked) -> Party | Side:
-    return Party(name, load(path)) if is_audit(path) else read(name, path, asked.protocol, asked.preset)
+def _open_side(name: str, path: Path, options: Asked) -> Party | Side:
+    return Party(name, load(path)) if is_audit(path) else read(name, path, options.protocol, options.preset)
 
 
 def _refuse_one_run(parties: Sequence[Party]) -> None:

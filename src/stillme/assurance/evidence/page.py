@@ -64,18 +64,18 @@ class _Reader(HTMLParser):
         self._rows: list[tuple[bool, list[tuple[str, bool]]]] = []  # of the open table: is heading, cells
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if self._svg is not None:
             self._svg.append(self.get_starttag_text() or "")
         elif tag == "svg":
             self._svg = [self.get_starttag_text() or ""]
-        href = given.get("href", "")
+        href = attributes.get("href", "")
         if tag == "a" and href.startswith(CSV):
             rows = csv.reader(io.StringIO(unquote(href.partition(",")[2])))
-            self.page.data[given.get("download", "")] = tuple(map(tuple, rows))
+            self.page.data[attributes.get("download", "")] = tuple(map(tuple, rows))
         if tag in _VOID:
             return
-        self._open.append((tag, given))
+        self._open.append((tag, attributes))
         if tag == "table":
             self._rows = []
         elif tag == "tr":
@@ -91,8 +91,8 @@ class _Reader(HTMLParser):
         if not any(name == tag for name, _ in self._open):
             return
         while self._open:
-            name, given = self._open.pop()
-            self._close(name, given)
+            name, attributes = self._open.pop()
+            self._close(name, attributes)
             if name == tag:
                 break
 
@@ -106,7 +106,7 @@ class _Reader(HTMLParser):
         elif text := collapse_space(data):
             self._add_sentence(text)
 
-    def _close(self, tag: str, given: dict[str, str]) -> None:
+    def _close(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "svg" and self._svg is not None and all(name != "svg" for name, _ in self._open):
             figure = self._inside("figure") or self._inside("section") or "page"
             self.page.drawn[figure] = self.page.drawn.get(figure, "") + "".join(self._svg)
@@ -118,8 +118,8 @@ class _Reader(HTMLParser):
         text = collapse_space("".join(self._texts.pop()))
         if tag in ("th", "td") and self._rows:
             is_heading, cells = self._rows.pop()
-            cells.append((text, "n" in given.get("class", "").split()))
-            self._rows.append((is_heading or given.get("scope") == "col", cells))
+            cells.append((text, "n" in attributes.get("class", "").split()))
+            self._rows.append((is_heading or attributes.get("scope") == "col", cells))
         elif text:
             self._add_sentence(text)
 
@@ -128,7 +128,14 @@ class _Reader(HTMLParser):
 
     def _inside(self, tag: str) -> str:
         """The id of the innermost element of a kind that has one."""
-        return next((given["id"] for name, given in reversed(self._open) if name == tag and given.get("id")), "")
+        return next(
+            (
+                attributes["id"]
+                for name, attributes in reversed(self._open)
+                if name == tag and attributes.get("id")
+            ),
+            "",
+        )
 
     def _add_table(self) -> None:
         id = self._inside("table") or self._inside("div") or f"{self._inside('section')}-{len(self.page.tables)}"

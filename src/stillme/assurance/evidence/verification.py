@@ -199,7 +199,7 @@ def _derive(run: Run, design: Design, manifest: Manifest, versions: Versions, fo
     """Write everything that is compared, next to the ledger that it is made from. `versions`: what computed the
     bundle, which no ledger knows; what is printed of it has to be what the bundle says elsewhere."""
     made_with = publish.made_with(versions) if versions else None
-    faces = "none" if manifest.faces == "none" else "show"  # there are no faces here; only what is said differs
+    faces = "none" if manifest.faces == "none" else "show"  # there are no images here; only a sentence differs
     page = folder / contents.REPORT
     report_folder.write(run, design, page, faces, only=contents.PARTS, say=say, made_with=made_with)
     contents.write_tables(run, design, folder)

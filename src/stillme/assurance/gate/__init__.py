@@ -1,4 +1,4 @@
-"""A gate for releases: a policy's thresholds held against the bounds of intervals, never against bare numbers.
+"""A gate for releases: a policy's thresholds are compared with the bounds of intervals, never with bare numbers.
 
 `stillme gate`: read the policy, find every fault at once, compute the tables that its rules ask for, decide.
 """

@@ -62,7 +62,7 @@ class Calibrated:
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """`table`: by its id, None where there is none. `judges`: None where calibration cannot be known.
-    `left`: None where nobody said what was asked for."""
+    `left`: None where the edits that were asked for are not known."""
 
     name: str
     protocol: Protocol

@@ -47,8 +47,15 @@ def figures(rule: Rule, evidence: Evidence) -> Iterator[Figure]:
             axis = axis_of(rule, evidence.protocol) or ""
             label = f"net direction of {lowered(evidence.protocol.axes[axis].label)}"
             yield from _levels(rule, evidence, _Level(what=label, key="net", about={"axis": axis}))
+        case Disparity(of="reference"):
+            for editor in _editors(rule, evidence):
+                yield from _from_reference(rule, editor, evidence)
         case Disparity():
-            yield from _disparities(rule, evidence)
+            dimension = dimension_of(rule, evidence.protocol)
+            label = lowered(evidence.protocol.rubrics.outcomes[rule.outcome].label)
+            for editor in _editors(rule, evidence):
+                for row in evidence.rows(f"disparity_by_{dimension}", editor=editor, outcome=rule.outcome):
+                    yield _range(row, f"disparity of {label}", dimension, rule.at_most, evidence)
         case RefusalGap():
             for figure, _ in _gaps(rule, evidence, EDIT_REFUSED, "gap in refused edits", rule.at_most):
                 yield replace(figure, things="edits answered or refused")
@@ -194,17 +201,6 @@ def _worst_group(
 # Disparities: max − min over groups in an outcome, in refusals, in missing scores; or the worst from the reference
 
 
-def _disparities(rule: Disparity, evidence: Evidence) -> Iterator[Figure]:
-    label = lowered(evidence.protocol.rubrics.outcomes[rule.outcome].label)
-    dimension = dimension_of(rule, evidence.protocol)
-    for editor in _editors(rule, evidence):
-        if rule.of == "reference":
-            yield from _from_reference(rule, editor, evidence, dimension, label)
-            continue
-        for row in evidence.rows(f"disparity_by_{dimension}", editor=editor, outcome=rule.outcome):
-            yield _range(row, f"disparity of {label}", dimension, rule.at_most, evidence)
-
-
 def _gaps(
     rule: OfGroups, evidence: Evidence, reason: str, what: str, at_most: float
 ) -> Iterator[tuple[Figure, Row]]:
@@ -298,11 +294,9 @@ def _extremes(row: Row, labels: Mapping[str, str]) -> str:
     )
 
 
-def _from_reference(
-    rule: Disparity, editor: str, evidence: Evidence, dimension: str, label: str
-) -> Iterator[Figure]:
+def _from_reference(rule: Disparity, editor: str, evidence: Evidence) -> Iterator[Figure]:
     """The group that is worst off against the reference group; bounds hold for all pairs at once."""
-    protocol = evidence.protocol
+    protocol, dimension = evidence.protocol, dimension_of(rule, evidence.protocol)
     reference, labels = protocol.groups.reference_group[dimension], protocol.groups.labels(dimension)
     rows = evidence.rows(f"outcomes_by_{dimension}", editor=editor, outcome=rule.outcome)
     rates = {row[dimension]: row["rate"] for row in rows}
@@ -321,7 +315,7 @@ def _from_reference(
     both = [row for row in rows if row[dimension] in (worst, reference)]
     is_small = any(row["persons"] < FEWEST_FOR_INTERVAL for row in rows)
     yield Figure(
-        what=f"disparity of {label}",
+        what=f"disparity of {lowered(protocol.rubrics.outcomes[rule.outcome].label)}",
         editor=editor,
         dimension=dimension,
         group=worst,

@@ -66,7 +66,15 @@ def mismatches(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
             yield from _axis(rule, evidence)
             yield from _groups_or_worst(rule, evidence)
         case Disparity():
-            yield from _disparity(rule, evidence)
+            yield from _outcome(rule.outcome, evidence)
+            yield from _two_groups(rule, evidence)
+            if rule.of == "reference":
+                dimension = dimension_of(rule, evidence.protocol)
+                yield from _reference_group(dimension, evidence)
+                yield from _groups(rule, rule.group or (), evidence)
+                reference = evidence.protocol.groups.reference_group.get(dimension)
+                if reference in (rule.group or ()):
+                    yield "group", f"'{reference}' is the reference group itself; name others"
         case RefusalGap():
             yield from _two_groups(rule, evidence)
             if not _has(evidence.table("missing_disparity"), outcome=EDIT_REFUSED):
@@ -108,18 +116,6 @@ def _groups_or_worst(rule: Figured, evidence: Evidence) -> Iterator[Mismatch]:
         yield from _two_groups(rule, evidence)
 
 
-def _disparity(rule: Disparity, evidence: Evidence) -> Iterator[Mismatch]:
-    yield from _outcome(rule.outcome, evidence)
-    yield from _two_groups(rule, evidence)
-    if rule.of == "reference":
-        dimension = dimension_of(rule, evidence.protocol)
-        yield from _reference_group(dimension, evidence)
-        yield from _groups(rule, rule.group or (), evidence)
-        reference = evidence.protocol.groups.reference_group.get(dimension)
-        if reference in (rule.group or ()):
-            yield "group", f"'{reference}' is the reference group itself; name others"
-
-
 def _calibration(rule: Calibration, evidence: Evidence) -> Iterator[Mismatch]:
     judges = evidence.judges()
     if judges is None:
@@ -156,10 +152,11 @@ def _groups(rule: OfGroups, groups: Sequence[str], evidence: Evidence) -> Iterat
 
 def _reference_group(dimension: str, evidence: Evidence) -> Iterator[Mismatch]:
     references = evidence.protocol.groups.reference_group
-    if dimension not in references:
+    reference = references.get(dimension)
+    if reference is None:
         yield "dimension", f"{dimension} has no reference group in the protocol; {', '.join(references)} has"
-    elif references[dimension] not in evidence.groups(dimension):
-        yield "kind", f"nobody here is of the reference group '{references[dimension]}'"
+    elif reference not in evidence.groups(dimension):
+        yield "kind", f"nobody here is of the reference group '{reference}'"
 
 
 def _has(frame: pl.DataFrame | None, **values: str) -> bool:

@@ -24,7 +24,7 @@ Otherwise = Literal["fail", "warn", "pass"]  # what an undecided rule, or an unf
 
 
 def _check_number(value: Any) -> Any:
-    """YAML's `yes` and "0.1" would otherwise be read as numbers."""
+    """`true` and "0.1" would otherwise be taken for numbers."""
     if isinstance(value, bool | str):
         raise ValueError(f"is a number, such as 0.1 (given: {value!r})")
     return value

@@ -8,120 +8,115 @@ from stillme.cli.render import wrap
 from stillme.core.records import CONTROLS, DIAGNOSE
 from stillme.core.text import table
 from stillme.plan.config import Config
-from stillme.steps.forecast import ENOUGH, Ahead, Cost, ExperimentAhead, JudgeAhead, Outlook
+from stillme.steps.forecast import ENOUGH, Ahead, Cost, JudgeAhead, Outlook
 
-NAME_WIDTH = 26  # columns of an editor's or a judge's name: nine columns of an editors' row still fit in 100
-_EDITOR_HEAD = ("editor", "images", "trials", "controls", "done", "missing", "time", "cost in USD")
-_EXPERIMENT_HEAD = ("experiment", "trials", "edits missing", "verdicts missing", "cost in USD")
-_REMOTE_COLUMNS = ("asked", "second looks")  # columns that only judges behind a network have
+NAME_WIDTH = 26  # columns of an editor's or a judge's name
 
 
 def render_plan(config: Config, plan: Outlook) -> str:
     """Return the whole plan as text."""
+    has_experiments = any(row.experiment not in (DIAGNOSE, CONTROLS) for row in plan.experiments)
+    size = f"{plan.portraits} portraits × {plan.prompts} prompts × {plan.editors} editors"
+    if has_experiments:
+        size = f"{plan.portraits} portraits, {plan.editors} editors"
+    controls = f", and {plan.controls:,} negative controls" if plan.controls else ""
+    totals = {
+        "edits": (plan.edits_done, plan.edits_missing),
+        "measurements": (plan.measurements_done, plan.measurements_missing),
+        "verdicts": (plan.verdicts_done, plan.verdicts_missing),
+        "second looks": (plan.repeats_done, plan.repeats_missing),
+    }
+    rows = [
+        (name, f"{done:,}", f"{missing:,}")
+        for name, (done, missing) in totals.items()
+        if done or missing or name in ("edits", "verdicts")
+    ]
     lines = [
         f"{config.audit.name}: valid. Protocol {config.protocol.name}, preset {config.audit.preset}.",
-        _size(plan),
+        f"{size}: {plan.trials:,} trials{controls}",
         "",
-        table(("", "done", "missing"), list(_totals(plan))),
+        table(("", "done", "missing"), rows),
         "",
-        *_experiments(plan),
-        table(_EDITOR_HEAD, [_editor_row(editor) for editor in plan.ahead], right=range(1, 7)),
-        "",
+        *(_experiments(plan) if has_experiments else ()),
+        *_editors(plan),
         *_judges(plan),
         *_notes(plan),
     ]
     for source in config.sources.values():
         for caveat in source.caveats:
             lines += [*wrap(caveat), ""]
-    lines += [*_calibration(plan), _remaining(plan), *_budget(plan), f"Run directory: {config.run}"]
+    in_batches = any(judge.batch_wait_s is not None and judge.calls > 0 for judge in plan.judges)
+    duration = f"about {format_duration(plan.seconds)}{' and the time that batches take' if in_batches else ''}"
+    lines += [
+        *_calibration(plan),
+        f"Expected for what is missing: {_cost_sentence(plan.cost)}, {duration}.",
+        *_budget(plan),
+        f"Run directory: {config.run}",
+    ]
     if any(backend.simulated for backend in (*config.editors.values(), *config.judges.values())):
         lines.insert(1, "Some editors or judges are simulated: what they show was planted, not found.")
     return "\n".join(lines)
-
-
-def _size(plan: Outlook) -> str:
-    trials = f"{plan.portraits} portraits, {plan.editors} editors: {plan.trials:,} trials"
-    if not _has_more_than_diagnosis(plan):
-        grid = f"{plan.portraits} portraits × {plan.prompts} prompts × {plan.editors} editors"
-        trials = f"{grid}: {plan.trials:,} trials"
-    return f"{trials}, and {plan.controls:,} negative controls" if plan.controls else trials
-
-
-def _has_more_than_diagnosis(plan: Outlook) -> bool:
-    return any(row.experiment not in (DIAGNOSE, CONTROLS) for row in plan.experiments)
-
-
-def _totals(plan: Outlook) -> Iterator[tuple[str, ...]]:
-    yield "edits", f"{plan.edits_done:,}", f"{plan.edits_missing:,}"
-    if plan.measurements_done or plan.measurements_missing:
-        yield "measurements", f"{plan.measurements_done:,}", f"{plan.measurements_missing:,}"
-    yield "verdicts", f"{plan.verdicts_done:,}", f"{plan.verdicts_missing:,}"
-    if plan.repeats_done or plan.repeats_missing:
-        yield "second looks", f"{plan.repeats_done:,}", f"{plan.repeats_missing:,}"
 
 
 # Tables
 
 
 def _experiments(plan: Outlook) -> Iterator[str]:
-    """Each with its trials, calls and cost, where there is more than the diagnosis."""
-    if not _has_more_than_diagnosis(plan):
-        return
-    yield table(_EXPERIMENT_HEAD, [_experiment_row(row) for row in plan.experiments], right=range(1, 4))
+    """Each with its trials, calls and cost."""
+    rows, notes = [], []
     for row in plan.experiments:
-        for note in _experiment_notes(row):
-            yield from wrap(f"{row.experiment}: {note}", rest="  ")
+        trials = f"{'at most ' if row.most else ''}{row.trials:,}"
+        cost = _cost_cell(row.cost, row.edits_missing + row.verdicts_missing + row.portraits_missing)
+        rows.append((row.experiment, trials, f"{row.edits_missing:,}", f"{row.verdicts_missing:,}", cost))
+        if n_portraits := row.portraits_missing:
+            unread = f"features are still to be read off {n_portraits:,} portraits, before anything is edited."
+            notes.append(f"{row.experiment}: {unread}")
+        if row.most:
+            later = "its cases are drawn once the verdicts of the diagnosis are complete; there may be fewer."
+            notes.append(f"{row.experiment}: {later}")
+        notes += [f"{row.experiment}: {note}" for note in row.notes]
+    head = ("experiment", "trials", "edits missing", "verdicts missing", "cost in USD")
+    yield table(head, rows, right=range(1, 4))
+    for note in notes:
+        yield from wrap(note, rest="  ")
     yield ""
 
 
-def _experiment_row(row: ExperimentAhead) -> tuple[str, ...]:
-    at_most = "at most " if row.most else ""
-    counts = (f"{at_most}{row.trials:,}", f"{row.edits_missing:,}", f"{row.verdicts_missing:,}")
-    calls = row.edits_missing + row.verdicts_missing + row.portraits_missing
-    return row.experiment, *counts, _cost_cell(row.cost, calls)
-
-
-def _experiment_notes(row: ExperimentAhead) -> Iterator[str]:
-    if row.portraits_missing:
-        yield f"features are still to be read off {row.portraits_missing:,} portraits, before anything is edited."
-    if row.most:
-        yield "its cases are drawn once the verdicts of the diagnosis are complete; there may be fewer."
-    yield from row.notes
-
-
-def _editor_row(editor: Ahead) -> tuple[str, ...]:
-    counts = (editor.images, editor.trials, editor.controls, editor.done, editor.missing)
-    return (
-        _shorten(editor.editor),
-        *(f"{number:,}" for number in counts),
-        format_duration(editor.seconds),
-        _cost_cell(editor.cost, editor.missing),
-    )
+def _editors(plan: Outlook) -> Iterator[str]:
+    rows = []
+    for editor in plan.ahead:
+        counts = (editor.images, editor.trials, editor.controls, editor.done, editor.missing)
+        cost = _cost_cell(editor.cost, editor.missing)
+        cells = (*(f"{number:,}" for number in counts), format_duration(editor.seconds), cost)
+        rows.append((_shorten(editor.editor), *cells))
+    head = ("editor", "images", "trials", "controls", "done", "missing", "time", "cost in USD")
+    yield table(head, rows, right=range(1, 7))
+    yield ""
 
 
 def _judges(plan: Outlook) -> Iterator[str]:
-    hidden = () if any(judge.is_remote for judge in plan.judges) else _REMOTE_COLUMNS
-    rows = [
-        {name: cell for name, cell in _judge_cells(judge).items() if name not in hidden} for judge in plan.judges
-    ]
+    rows = []
+    for judge in plan.judges:
+        how = "here" if not judge.is_remote else "live" if judge.batch_wait_s is None else "batch"
+        rows.append(
+            {
+                "judge": _shorten(judge.judge),
+                "asked": how,
+                "done": f"{judge.done:,}",
+                "missing": f"{judge.missing:,}",
+                "second looks": f"{judge.repeats_missing:,}" if judge.is_remote else "–",
+                # How long a batch takes is up to the service.
+                "time": "–" if how == "batch" else format_duration(judge.seconds),
+                "cost in USD": _cost_cell(judge.cost, judge.calls),
+            }
+        )
+    is_remote = any(judge.is_remote for judge in plan.judges)
+    if not is_remote:  # two columns say nothing of judges that are on this machine
+        rows = [{name: row[name] for name in row if name not in ("asked", "second looks")} for row in rows]
     if rows:
-        right = range(1 if hidden else 2, len(rows[0]) - 1)
+        right = range(2 if is_remote else 1, len(rows[0]) - 1)
         yield table(tuple(rows[0]), [tuple(row.values()) for row in rows], right)
         yield ""
-
-
-def _judge_cells(judge: JudgeAhead) -> dict[str, str]:
-    """Heading -> cell. How long a batch takes is up to the service, so it has no time."""
-    how = "here" if not judge.is_remote else "live" if judge.batch_wait_s is None else "batch"
-    return {
-        "judge": _shorten(judge.judge),
-        "asked": how,
-        "done": f"{judge.done:,}",
-        "missing": f"{judge.missing:,}",
-        "second looks": f"{judge.repeats_missing:,}" if judge.is_remote else "–",
-        "time": "–" if how == "batch" else format_duration(judge.seconds),
-        "cost in USD": _cost_cell(judge.cost, judge.calls),
-    }
 
 
 def _shorten(name: str) -> str:
@@ -158,7 +153,12 @@ def _sources_of_times(plan: Outlook) -> Iterator[str]:
     ]
     rows: list[tuple[str, Ahead | JudgeAhead]] = [(editor.editor, editor) for editor in plan.ahead]
     rows += [(judge.judge, judge) for judge in live_judges]
-    measured = [f"{name} ({_seconds(row.seconds_a_call)} a call)" for name, row in rows if row.measured]
+    measured = []
+    for name, row in rows:
+        s = row.seconds_a_call
+        if row.measured:
+            text = format_duration(s) if s >= 90 else f"{s:.2f} s" if s < 1 else f"{s:.1f} s"
+            measured.append(f"{name} ({text} a call)")
     if measured:
         yield f"Times of {', '.join(measured)} are those of this run's own calls."
     if any(not row.measured and row.missing for _, row in rows):
@@ -204,13 +204,6 @@ def _calibration(plan: Outlook) -> Iterator[str]:
         )
 
 
-def _remaining(plan: Outlook) -> str:
-    in_batches = any(judge.batch_wait_s is not None and judge.calls > 0 for judge in plan.judges)
-    waiting = " and the time that batches take" if in_batches else ""
-    duration = f"about {format_duration(plan.seconds)}{waiting}"
-    return f"Expected for what is missing: {_cost_sentence(plan.cost)}, {duration}."
-
-
 def _budget(plan: Outlook) -> Iterator[str]:
     """Yield whether the limit is enough for what is missing, where there is one."""
     if plan.budget_usd is None:
@@ -246,10 +239,6 @@ def _cost_sentence(cost: Cost) -> str:
 
 def _cost_range(cost: Cost) -> str:
     return "" if cost.low == cost.high else f" ({cost.low:,.2f} to {cost.high:,.2f})"
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s" if seconds < 90 else format_duration(seconds)
 
 
 def format_duration(seconds: float) -> str:

@@ -63,7 +63,7 @@ def _first_few(items: Sequence[object], noun: str) -> Iterator[str]:
 
 
 def render_versions(compared: Compared) -> str:
-    """What was compared, the tables that are needed first, what may be said."""
+    """What was compared, the tables that are needed first, its findings."""
     from stillme.analysis.tables.tables import text
     from stillme.assurance.compare.findings import scope, sentences
     from stillme.assurance.compare.tables import tables
@@ -143,8 +143,7 @@ def _fit_names(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     available = WIDTH - 2 * (len(_GATE_HEAD) - 1) - others
     rule = min(widths[_RULE], max(available // 2, available - widths[_ABOUT]))
     limits = {_RULE: rule, _ABOUT: available - rule}
-    return [tuple(_shorten(cell, limits.get(index, WIDTH)) for index, cell in enumerate(row)) for row in rows]
-
-
-def _shorten(text: str, max_chars: int) -> str:
-    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
+    for index, limit in limits.items():
+        cells = [row[index] if len(row[index]) <= limit else f"{row[index][: limit - 1]}…" for row in rows]
+        rows = [(*row[:index], cell, *row[index + 1 :]) for row, cell in zip(rows, cells, strict=True)]
+    return list(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stillme.core.records import Status
 from stillme.core.text import table
@@ -102,7 +102,11 @@ def render_screening(screening: Screening, plan: Plan, file: Path) -> str:
     for axis, groups in plan.grid.axes.items():
         for group, label in groups.items():
             cells = [rates.get((axis, group, criterion)) for criterion in screening.overall]
-            rows.append((f"{axis} {label}", *(_screening_cell(row) if row else "" for row in cells)))
+            shares = (
+                f"{_share(row['passed'], row['measured'])}{'*' if row['less_often'] else ' '}" if row else ""
+                for row in cells
+            )
+            rows.append((f"{axis} {label}", *shares))
     lines = [f"{screening.candidates:,} candidates: {statuses}.", "", "Share that meets each criterion:"]
     lines += [_indented_table(head, rows), ""]
     if screening.findings:
@@ -116,10 +120,6 @@ def render_screening(screening: Screening, plan: Plan, file: Path) -> str:
             "No group meets a criterion less often than the others, as far as so few candidates can tell."
         )
     return "\n".join([*lines, "", f"Next: stillme sources select {file} --reviewer NAME"])
-
-
-def _screening_cell(row: Mapping[str, Any]) -> str:
-    return _share(row["passed"], row["measured"]) + ("*" if row["less_often"] else " ")
 
 
 def _share(passed: int, measured: int) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 MODULES = [
     "stillme.cli.main",
     "stillme.pipeline",
-    "stillme.cli.render",
+    "stillme.cli.render.run",
     "stillme.report.publish",
     "stillme.engine.http",
     "aiohttp",

@@ -12,7 +12,7 @@ import pytest
 
 from stillme import pipeline
 from stillme.cli import main as cli
-from stillme.cli import render
+from stillme.cli.render.plan import render_plan
 from stillme.core.errors import IncompleteError, InputError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -86,17 +86,17 @@ def test_check_tells_each_with_its_trials_calls_and_cost(load_audit: Load) -> No
     features = told["mitigate"].portraits_missing
     assert told["mitigate"].cost.expected == pytest.approx(0.01 * (CASES * ARMS + features)) and features
     assert plan.cost.expected == pytest.approx(sum(one.cost.expected for one in told.values()))
-    flat = " ".join(render.outlook(loaded, plan).split())
+    flat = " ".join(render_plan(loaded, plan).split())
     assert f"mitigate {CASES * ARMS} {CASES * ARMS} {CASES * ARMS}" in flat
     assert "features are read by the primary judge, a, which then judges what came of them" in flat
-    assert max(map(len, render.outlook(loaded, plan).splitlines()[:-1])) <= 100
+    assert max(map(len, render_plan(loaded, plan).splitlines()[:-1])) <= 100
 
 
 def test_check_says_that_drifted_cases_are_still_to_be_drawn(load_audit: Load) -> None:
     loaded = load_audit(**SMALL, preset="paper")
     (one,) = (one for one in forecast.look_ahead(loaded).experiments if one.experiment == "mitigate")
     assert one.most and "regression to the mean" in " ".join(one.notes)
-    text = render.outlook(loaded, forecast.look_ahead(loaded))
+    text = render_plan(loaded, forecast.look_ahead(loaded))
     assert f"at most {CASES * ARMS}" in text
 
 

@@ -20,7 +20,7 @@ from stillme import pipeline
 from stillme.analysis.frames import Tidy, tidy
 from stillme.analysis.tables import inputs, saying, whole, writing
 from stillme.analysis.tables.tables import Tabled
-from stillme.cli import init, render
+from stillme.cli.init import demo as write_demo
 from stillme.core import images
 from stillme.core.errors import InputError, SurroundingsError
 from stillme.core.yaml import unknown
@@ -77,7 +77,7 @@ class Audit:
     @classmethod
     def demo(cls, folder: StrPath = "demo", *, small: bool = False) -> Audit:
         """The audit of `stillme demo`: rendered heads, planted editors. Writes its audit.yaml once."""
-        return cls(init.demo(Path(folder), small))
+        return cls(write_demo(Path(folder), small))
 
     @property
     def path(self) -> Path:
@@ -122,7 +122,9 @@ class Plan:
     outlook: Outlook
 
     def __repr__(self) -> str:
-        return render.outlook(self.config, self.outlook)
+        from stillme.cli.render.plan import render_plan  # only a plan that is printed needs it
+
+        return render_plan(self.config, self.outlook)
 
 
 # A run

@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from stillme.cli import doctor, init
-from stillme.cli.doctor import audits, extras, keys
-from stillme.cli.doctor.journeys import JOURNEYS, PARTS
-from stillme.cli.glossary import saying, terms
+from stillme.cli import doctor, glossary, init
+from stillme.cli.doctor import checks
+from stillme.cli.render.help import render_doctor
 from tests.cli.test_main import call
 from tests.conftest import Write
 
@@ -30,7 +29,7 @@ SECRET = "sk-never-to-be-seen-4f1d"
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for variable in keys.KNOWN:
+    for variable in checks().keys:
         monkeypatch.delenv(variable, raising=False)
     for variable in ("HF_HOME", "HF_HUB_CACHE"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
@@ -66,7 +65,7 @@ def test_it_says_what_is_here_in_100_columns(
     assert code == 0 and err == ""
     assert max(map(len, out.splitlines())) <= 100
     assert out.startswith("stillme 0.1.0, Python ") and "SQLite 3." in out and "GB free" in out
-    for journey in (*JOURNEYS, *PARTS):
+    for journey in (*checks().journeys, *checks().parts):
         assert f"{journey.title} " in out and journey.start in out and (ROOT / journey.page).is_file()
     assert "\x1b" not in out, "plain where nobody looks"
 
@@ -92,20 +91,20 @@ def test_keys_are_set_or_not_and_never_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "OPENAI_API_KEY" in lacking(looked(capsys), "hosted")
-    for variable in keys.KNOWN:
+    for variable in checks().keys:
         monkeypatch.setenv(variable, SECRET)
     plain, found = call(capsys, "doctor")[1], looked(capsys)
     assert SECRET not in plain and SECRET not in json.dumps(found)
-    assert found["keys"] == dict.fromkeys(keys.KNOWN, True) and "not set" not in plain
+    assert found["keys"] == dict.fromkeys(checks().keys, True) and "not set" not in plain
     assert of(found, "hosted")["ready"] and of(found, "judges")["ready"] and of(found, "raters")["ready"]
-    monkeypatch.setenv(keys.PROLIFIC, "  ")
-    assert looked(capsys)["keys"][keys.PROLIFIC] is False, "blanks are no key"
+    monkeypatch.setenv("PROLIFIC_TOKEN", "  ")
+    assert looked(capsys)["keys"]["PROLIFIC_TOKEN"] is False, "blanks are no key"
 
 
 def test_every_variable_that_a_configuration_names_is_known() -> None:
     parts = (ROOT / "src/stillme/cli/templates/parts").glob("*.yaml")
     named = {line.split("key_env: ")[1].split()[0].strip(",") for path in parts for line in _naming(path)}
-    assert named and named <= set(keys.KNOWN)
+    assert named and named <= set(checks().keys)
 
 
 def _naming(path: Path) -> list[str]:
@@ -212,9 +211,9 @@ def test_a_torch_that_cannot_be_loaded_breaks_nothing(bare: Path, tmp_path: Path
 
 
 def test_what_is_not_installed_at_all_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "NAME", "stillme-that-nobody-installed")
-    assert extras.extras() == {}
-    assert "runs without having been installed" in doctor.words(doctor.look())
+    monkeypatch.setattr(doctor, "PACKAGE", "stillme-that-nobody-installed")
+    assert doctor.find_extras() == {}
+    assert "runs without having been installed" in render_doctor(doctor.look())
 
 
 def test_an_audit_on_a_bare_machine_names_extras_with_commands(bare: Path, tmp_path: Path) -> None:
@@ -319,7 +318,7 @@ def test_the_pages_commands_run_in_order(
         assert code == 0, f"{words}: {err}"
 
 
-@pytest.mark.parametrize("module", [audits, saying, terms], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [glossary], ids=lambda module: module.__name__)
 def test_examples_in_code_run(module: ModuleType) -> None:
     failed, tried = doctest.testmod(module)
     assert tried and failed == 0

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from stillme.assurance import gate
-from stillme.assurance.gate.verdicts import Effect, Verdict
+from stillme.assurance.gate.results import Effect, Verdict
 from stillme.cli import glossary
-from stillme.cli.glossary.names import names, shelves
+from stillme.cli.glossary import names, shelves
+from stillme.cli.render.help import render_terms
 from stillme.core import errors
 from stillme.core.records import CALIBRATE, CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Role, Status
 from stillme.judges.ensemble import Standing
@@ -145,7 +146,7 @@ def test_without_a_term_all_are_listed_by_kind_in_100_columns(
     assert [line for line in out.splitlines() if re.match(r"\S", line)][:-1] == list(
         dict.fromkeys(term.kind for term in every)
     )
-    whole = glossary.words(every)
+    whole = render_terms(every)
     assert max(map(len, whole.splitlines())) <= 100
 
 

@@ -9,7 +9,7 @@ import pytest
 from stillme import measures
 from stillme.assurance import gate
 from stillme.cli import init
-from stillme.cli.doctor import audits, keys
+from stillme.cli.doctor import check_audit, checks
 from stillme.core.errors import InputError
 from stillme.plan import config
 from stillme.steps import forecast
@@ -81,12 +81,12 @@ def test_whatever_the_file_is_called_the_audit_in_it_is_valid(tmp_path: Path, na
 def test_every_journey_starts_with_a_valid_audit_that_lacks_keys_extras_or_a_card_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, journey: str
 ) -> None:
-    for variable in keys.KNOWN:
+    for variable in checks().keys:
         monkeypatch.delenv(variable, raising=False)
     file = tmp_path / "audit.yaml"
     written = init.init(file, None, journey)
     config.load(file)
-    lacks = audits.look(file, ()).lacks
+    lacks = check_audit(file, ()).lacks
     assert all(re.search("extra|which is not set|graphics card", lack.what) for lack in lacks)
     assert bool(lacks) == (journey in ("diffusers", "hosted", "release"))
     text = file.read_text(encoding="utf-8")

@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 import typer
 
-from stillme.cli.main import AROUND, AUDIT, OTHERS, RESULTS, START, app, main
+from stillme.cli.main import app, main
+from stillme.cli.options import AROUND, AUDIT, OTHERS, RESULTS, START
 from tests.conftest import Write, dump_audit
 
 

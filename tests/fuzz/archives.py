@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from stillme.assurance.evidence import manifest
-from stillme.assurance.evidence.checking import verify
+from stillme.assurance.evidence.verification import verify
+from stillme.cli.render.release import render_verification
 from stillme.core.errors import FaultsError, InputError, StillmeError
 from stillme.ledger.run import LEDGER
 from stillme.sources.files import Flaw, open_files
@@ -47,7 +48,7 @@ def evidence(folder: Path) -> dict[str, bytes]:
         ("versions.json", b"{}"),
     ):
         (folder / name).write_bytes(content)
-    manifest.write(folder, ABOUT)
+    manifest.write_manifest(folder, ABOUT)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -68,7 +69,7 @@ def _evidence(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         with sentence(StillmeError, naming="evidence.zip"):
             found = verify(path)
             assert not found.holds
-            found.words().encode()
+            render_verification(found).encode()
 
     return made, feed
 

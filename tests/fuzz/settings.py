@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from stillme.assurance.gate import policy, starting
+from stillme.assurance.gate import policy, starter_policy
 from stillme.core.errors import FaultsError, InputError
 from stillme.plan import config
 from stillme.protocol import builtin
@@ -110,7 +110,7 @@ def _policy(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
             if read.document.faults:
                 raise FaultsError(read.document.faults)
 
-    return yaml_of(starting.policy("policy.yaml", protocol)), feed
+    return yaml_of(starter_policy.policy("policy.yaml", protocol)), feed
 
 
 def _protocol(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:

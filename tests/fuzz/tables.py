@@ -12,6 +12,7 @@ import polars as pl
 
 from stillme.analysis.tables import files, reading
 from stillme.assurance import lint
+from stillme.cli.render.release import render_lint
 from stillme.core.errors import FaultsError, InputError, StillmeError
 from stillme.protocol import builtin
 from stillme.sources import Remark, fairface_parquet, portraits
@@ -114,7 +115,7 @@ def _lint(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     def feed(content: bytes) -> None:
         path = _placed(folder, content)
         with sentence(StillmeError, naming=path.name):
-            lint.words(lint.lint([path]))
+            render_lint(lint.lint([path]))
 
     return _either(PUBLISHED, WIDE), feed
 

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from stillme import pipeline
-from stillme.cli import render
+from stillme.cli.render.plan import render_plan
 from stillme.core.errors import FaultsError, SurroundingsError
 from stillme.engine.backends import BackendContext, PreparedSource
 from stillme.engine.progress import Progress
@@ -113,7 +113,7 @@ def test_no_path_of_this_machine_stands_in_the_run(load_audit: Load, folder: Pat
 
 def test_a_check_prints_the_caveat(load_audit: Load, folder: Path) -> None:
     config = audit(load_audit)
-    text = render.outlook(config, forecast.look_ahead(config))
+    text = render_plan(config, forecast.look_ahead(config))
     assert "4 portraits × 3 prompts" in text
     flowing = " ".join(text.split())
     assert "face-sized" in flowing and "were not enlarged" in flowing and "whatever the prompt asks" in flowing

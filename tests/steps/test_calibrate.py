@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stillme import pipeline
+from stillme.cli.render.run import render_calibration
 from stillme.core.errors import IncompleteError, InputError
 from stillme.core.records import CALIBRATE, Status
 from stillme.engine.progress import Progress
@@ -121,7 +122,7 @@ def test_every_pair_is_asked_about_and_paid_for_once(hosted_run: Hosted) -> None
 
 
 def test_the_terminal_says_who_failed_and_why_in_a_hundred_columns(hosted_run: Hosted) -> None:
-    said = calibrate.words(hosted_run[1])
+    said = render_calibration(hosted_run[1])
     assert max(len(line) for line in said.splitlines()) <= 100
     assert "sees-light: failed (168 calls, " in said and "honest: passed (168 calls, " in said
     assert "Black people are scored +" in " ".join(said.split())
@@ -203,7 +204,7 @@ def test_without_a_judge_there_is_nothing_to_calibrate(load_audit: Load) -> None
 def test_a_refused_look_is_counted(load_audit: Load) -> None:
     found = calibrate.calibrate(load_audit(**small(judges=planted(refused=0.3))), Progress())
     assert set(found.missing["status"]) == {Status.OK.value, Status.REFUSED.value}
-    assert "refused" in calibrate.words(found)
+    assert "refused" in render_calibration(found)
 
 
 # Who is drawn

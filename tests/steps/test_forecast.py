@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stillme import pipeline
-from stillme.cli import render
+from stillme.cli.render.plan import render_plan
 from stillme.core import gpus
 from stillme.core.gpus import Gpu
 from stillme.engine.backends import ExecutionMode, Price
@@ -58,7 +58,7 @@ def test_every_editor_has_its_counts_its_time_and_its_cost(load_audit: Load) -> 
 def test_a_plan_fits_100_columns_and_says_everything(load_audit: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "here", lambda: (Gpu("NVIDIA A10", 24.0),))
     config = limited(hosted(load_audit), 1.0)
-    text = render.outlook(config, look_ahead(config))
+    text = render_plan(config, look_ahead(config))
     assert max(map(len, text.splitlines()[:-1])) <= 100
     flat = " ".join(text.split())
     for said in (
@@ -88,14 +88,14 @@ def test_memory_is_set_beside_what_is_there(
 ) -> None:
     monkeypatch.setattr(gpus, "here", lambda: cards)
     config = hosted(load_audit)
-    assert said in " ".join(render.outlook(config, look_ahead(config)).split())
+    assert said in " ".join(render_plan(config, look_ahead(config)).split())
 
 
 def test_an_unknown_price_is_not_called_free(load_audit: Load) -> None:
     config = with_editors(load_audit(), even={"mode": ExecutionMode.REMOTE})
     plan = look_ahead(config)
     assert not of(plan, "even").cost.known and not plan.cost.known
-    text = render.outlook(config, plan)
+    text = render_plan(config, plan)
     assert "no price known" in text and "0.00 USD and what has no known price" in text
 
 
@@ -106,7 +106,7 @@ def test_after_a_few_calls_the_runs_own_pace_counts_of_editors_and_judges(load_a
     plan = look_ahead(with_editors(config, even={"seconds": 1e6}, erases={"seconds": 1e6}))
     even = of(plan, "even")
     assert even.measured and even.done >= ENOUGH and even.seconds_a_call < 100
-    assert "are those of this run's own calls" in render.outlook(config, plan)
+    assert "are those of this run's own calls" in render_plan(config, plan)
     for one in look_ahead(config).judges:
         assert 0 < one.done <= 14 and one.done + one.missing <= 24, "what is judged is not ahead any more"
         assert one.measured and one.seconds_a_call < 100
@@ -173,7 +173,7 @@ def test_every_judge_has_its_looks_its_time_and_its_cost(load_audit: Load) -> No
 
 def test_a_plan_tells_of_judges_what_a_newcomer_needs(load_audit: Load) -> None:
     config = judged(load_audit)
-    text = render.outlook(config, look_ahead(config))
+    text = render_plan(config, look_ahead(config))
     assert max(map(len, text.splitlines()[:-1])) <= 100
     flat = " ".join(text.split())
     for said in (
@@ -192,7 +192,7 @@ def test_a_plan_tells_of_judges_what_a_newcomer_needs(load_audit: Load) -> None:
 
 def test_judges_on_this_machine_have_no_columns_of_services(load_audit: Load) -> None:
     config = load_audit()
-    text = render.outlook(config, look_ahead(config))
+    text = render_plan(config, look_ahead(config))
     assert "judge done missing time cost in USD a 0 24" in " ".join(text.split()) and "second look" not in text
 
 

@@ -19,7 +19,7 @@ from bench.judges.switches import Switches
 
 from stillme import editors, pipeline, sources
 from stillme.analysis.frames import tidy
-from stillme.cli import render
+from stillme.cli.render.run import render_status
 from stillme.core import images
 from stillme.core.errors import FaultsError, IncompleteError, SurroundingsError
 from stillme.core.records import EditReply, EditRequest, Status
@@ -152,7 +152,7 @@ def test_second_looks_are_asked_apart_and_are_in_no_score(load_audit: Load, serv
         assert tidy(seen, load_design(seen)).judged["trial"].n_unique() == 6
     found = pipeline.status(config.run)
     assert sum(found["verdicts"]["openai"].values()) == found["verdicts_done"] == found["second_looks_done"] == 6
-    assert "second looks" in render.status(found)
+    assert "second looks" in render_status(found)
 
 
 def test_a_request_can_be_made_again_from_the_ledger_alone(load_audit: Load, server: Server) -> None:

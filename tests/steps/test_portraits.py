@@ -9,7 +9,7 @@ import pytest
 
 from stillme import pipeline
 from stillme.analysis import power
-from stillme.assurance.compare.driving import Party
+from stillme.assurance.compare.sequential import Party
 from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run

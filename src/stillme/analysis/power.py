@@ -57,7 +57,7 @@ class Answer:
     resolved: pl.DataFrame
     larger: pl.DataFrame | None
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For scripts."""
         larger = [] if self.larger is None else self.larger.to_dicts()
         return {

@@ -13,7 +13,7 @@ LEDGER = "ledger.sqlite"
 DEPTH = 3  # folders below the typed one in which runs are looked for
 MOST = 200  # folders looked at: a shell must not wait
 
-# Words that never change; what they mean is said where they are used, and a test holds them against that.
+# Words that never change, copied so that nothing is loaded for them; a test compares them with their originals.
 PARTS = ("html", "tables", "figures", "browse", "pictures", "cards")
 FACES = ("show", "blur", "none")
 EXPERIMENTS = ("diagnose", "controls", "mitigate", "stereotype")
@@ -23,10 +23,10 @@ ENTRIES = ("plain", "prolific", "signed")
 
 
 def among(*words: str) -> Callable[[str], list[str]]:
-    return lambda incomplete: _beginning(words, incomplete)
+    return lambda incomplete: _starting_with(words, incomplete)
 
 
-def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
+def _starting_with(words: Iterable[str], incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
@@ -35,7 +35,7 @@ def runs(incomplete: str) -> list[str]:
     typed = Path(incomplete)
     base = typed if incomplete.endswith("/") else typed.parent
     try:
-        return _beginning(map(str, islice(_runs(base, DEPTH), MOST)), str(typed) if incomplete else "")
+        return _starting_with(map(str, islice(_runs(base, DEPTH), MOST)), str(typed) if incomplete else "")
     except OSError:
         return []
 
@@ -52,16 +52,16 @@ def _runs(folder: Path, depth: int) -> Iterable[Path]:
 
 def terms(incomplete: str) -> list[str]:
     """Terms of one word, as they are written; whoever types a blank knows what to type."""
-    from stillme.cli.glossary.names import names
+    from stillme.cli.glossary import names
     from stillme.protocol import builtin
 
-    return _beginning((name for name in names(builtin()) if " " not in name), incomplete)
+    return _starting_with((name for name in names(builtin()) if " " not in name), incomplete)
 
 
 def presets(incomplete: str) -> list[str]:
     from stillme.protocol import builtin
 
-    return _beginning(builtin().presets, incomplete)
+    return _starting_with(builtin().presets, incomplete)
 
 
 def studies(incomplete: str) -> list[str]:
@@ -69,10 +69,10 @@ def studies(incomplete: str) -> list[str]:
     from stillme.protocol import builtin
 
     known = builtin().study_presets
-    return _beginning((one.id for one in known.presets) if known else (), incomplete)
+    return _starting_with((one.id for one in known.presets) if known else (), incomplete)
 
 
 def starts(incomplete: str) -> list[str]:
     from stillme.cli.init import STARTS
 
-    return _beginning(STARTS, incomplete)
+    return _starting_with(STARTS, incomplete)

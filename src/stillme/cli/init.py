@@ -37,10 +37,10 @@ class Start:
 
 STARTS = {
     "demo": Start(),
-    "diffusers": Start("diffusers", "hosted", "diffusers", size="first", budget="10"),
-    "hosted": Start("hosted", "hosted", "hosted", size="first", budget="25"),
+    "diffusers": Start(editors="diffusers", judges="hosted", about="diffusers", size="first", budget="10"),
+    "hosted": Start(editors="hosted", judges="hosted", about="hosted", size="first", budget="25"),
     "raters": Start(about="raters", size="small"),
-    "release": Start("served", "hosted", "release", budget="100", policy=True),
+    "release": Start(editors="served", judges="hosted", about="release", budget="100", policy=True),
 }
 
 
@@ -53,32 +53,30 @@ def init(file: Path, protocol: Path | None, journey: str = "demo") -> list[Path]
     for path in (file, protocol, policy):
         if path is not None and path.exists():
             raise InputError(f"{path} exists already.", "Give another name, or move it away.")
-    text = _started(start, file, policy)
+    name = _valid_name(file.stem)
+    run = f"runs/{name}"
+    size = _read_size(start.size) if start.size else WHOLE
+    words = size | MEASURED | {"share": "1.0", "run_folder": str(file.parent / run), "policy": str(policy or "")}
+    text = _fill_template(file, start, run=run, name=name, **words)
     written = [file]
     with disk(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         if protocol is not None:
             shutil.copytree(BUILTIN, protocol)
             written.append(protocol)
-            text = text.replace("protocol: builtin", f"protocol: {_written(path_from(file, protocol))}")
+            text = text.replace("protocol: builtin", f"protocol: {_as_yaml(path_from(file, protocol))}")
         file.write_text(text, encoding="utf-8")
     if policy is not None:
-        written.append(_policy(policy, protocol))
+        from stillme.assurance.gate import start as write_policy  # heavy, and rarely wanted
+
+        written.append(write_policy(policy, protocol=protocol))
     return written
 
 
-def _started(start: Start, file: Path, policy: Path | None) -> str:
-    words = (_few(start.size) if start.size else WHOLE) | MEASURED | {"share": "1.0"}
-    name = _name(file.stem)
-    run = f"runs/{name}"
-    where = {"run_folder": str(file.parent / run), "policy": str(policy or "")}
-    return _template(file, start, run=run, name=name, **words, **where)
-
-
-def _name(stem: str) -> str:
+def _valid_name(stem: str) -> str:
     """What an audit in a file of this name may be called: letters, digits and what may stand between them.
 
-    >>> _name("my audit"), _name("2024"), _name("é")
+    >>> _valid_name("my audit"), _valid_name("2024"), _valid_name("é")
     ('my-audit', 'audit-2024', 'audit')
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")
@@ -86,26 +84,20 @@ def _name(stem: str) -> str:
     return plain if is_text else f"audit-{plain}".rstrip("-")
 
 
-def _written(path: str) -> str:
+def _as_yaml(path: str) -> str:
     """A path as it stands in YAML: as it is, where that is read as itself.
 
-    >>> _written("./mine"), _written("./mine #2")
+    >>> _as_yaml("./mine"), _as_yaml("./mine #2")
     ('./mine', '"./mine #2"')
     """
     return path if Document("", f"key: {path}").data == {"key": path} else json.dumps(path)
 
 
-def _policy(path: Path, protocol: Path | None) -> Path:
-    from stillme.assurance import gate  # heavy, and rarely wanted
-
-    return gate.start(path, protocol=protocol)
-
-
 def demo(folder: Path, small: bool) -> Path:
     """The demo's configuration, written once; a second demo goes on with the first one's run."""
     file = folder / ("small.yaml" if small else "audit.yaml")
-    words = (_few("small") if small else WHOLE) | (MEASURED if _can_measure() else UNMEASURED)
-    text = _template(file, STARTS["demo"], run="small" if small else "run", name="demo", **words)
+    words = (_read_size("small") if small else WHOLE) | (MEASURED if _can_measure() else UNMEASURED)
+    text = _fill_template(file, STARTS["demo"], run="small" if small else "run", name="demo", **words)
     with disk(file):
         folder.mkdir(parents=True, exist_ok=True)
         if not file.exists():
@@ -113,8 +105,8 @@ def demo(folder: Path, small: bool) -> Path:
     return file
 
 
-def shown(page: Path) -> bool:
-    """Opens a page in the browser that this machine prefers; says whether there is one."""
+def open_in_browser(page: Path) -> bool:
+    """Open a page in the browser that this machine prefers; return whether there is one."""
     return webbrowser.open(page.resolve().as_uri())
 
 
@@ -122,7 +114,7 @@ def _can_measure() -> bool:
     return importlib.util.find_spec("cv2") is not None
 
 
-def _template(file: Path, start: Start, **words: str) -> str:
+def _fill_template(file: Path, start: Start, **words: str) -> str:
     words |= {"file": str(file), "budget": start.budget}
     parts = {
         "about": f"about-{start.about}.txt" if start.about else "",
@@ -130,15 +122,17 @@ def _template(file: Path, start: Start, **words: str) -> str:
         "editors": f"editors-{start.editors}.yaml",
         "judges": f"judges-{start.judges}.yaml",
     }
-    filled = {name: _shipped(f"parts/{part}").format(**words) if part else "" for name, part in parts.items()}
-    return _shipped("audit.yaml").format(**words, **filled)
+    filled = {
+        name: _read_template(f"parts/{part}").format(**words) if part else "" for name, part in parts.items()
+    }
+    return _read_template("audit.yaml").format(**words, **filled)
 
 
-def _few(size: str) -> dict[str, str]:
+def _read_size(size: str) -> dict[str, str]:
     """The words that make an audit small."""
-    lines = [line.split(": ", 1) for line in _shipped(f"{size}.txt").splitlines() if line]
+    lines = [line.split(": ", 1) for line in _read_template(f"{size}.txt").splitlines() if line]
     return dict(lines)
 
 
-def _shipped(name: str) -> str:
+def _read_template(name: str) -> str:
     return resources.files("stillme.cli").joinpath(f"templates/{name}").read_text(encoding="utf-8")

@@ -6,7 +6,6 @@ Exit codes: 0 complete · 1 a bug in stillme · 2 something in your files or com
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -17,7 +16,8 @@ from typing import Annotated
 import typer
 
 from stillme import __version__
-from stillme.cli import completion, sources, study
+from stillme.cli import completion, results, sources, study
+from stillme.cli.options import AROUND, AUDIT, START, AsJson, RunFolder, examples, print_result
 from stillme.core.errors import StillmeError
 
 EPILOG = (
@@ -27,23 +27,11 @@ EPILOG = (
 )
 
 
-def examples(*lines: str) -> str:
-    """Lines at the end of a help text, each by itself."""
-    return "\n\n".join(["Examples:", *lines])
-
-
 app = typer.Typer(
     name="stillme",
     epilog=f"`stillme COMMAND --help` says more of each, `stillme explain TERM` what a word means.\n\n{EPILOG}",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-)
-START, AUDIT, RESULTS, OTHERS, AROUND = (
-    "Start here",
-    "Run an audit",
-    "Read what came out",
-    "Check, compare, release",
-    "Around an audit: portraits, editors, people",
 )
 WELCOME = """\
 stillme audits image editors: does the edited portrait still show the same person?
@@ -60,21 +48,13 @@ All commands: stillme --help"""
 AuditFile = Annotated[
     Path, typer.Argument(metavar="AUDIT.yaml", help="The audit's configuration.", show_default=True)
 ]
-RunFolder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN", help="The folder of a run, as `run:` in its audit names it.", autocompletion=completion.runs
-    ),
-]
 MaxCost = Annotated[
     float | None,
     typer.Option(
         metavar="USD", min=0, help="Stop before this is passed, all sessions together; else the file's budget."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 DEFAULT = Path("audit.yaml")
-POLICY = Path("policy.yaml")
 
 
 def _version(wanted: bool) -> None:
@@ -106,10 +86,11 @@ def demo(
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
 ) -> None:
     """See a whole audit, offline: 84 synthetic portraits, 20 prompts, 3 planted editors, 2 simulated judges."""
-    from stillme.cli import init as starting
+    from stillme.cli.init import demo as write_demo
+    from stillme.cli.init import open_in_browser
 
-    path = _run(starting.demo(folder, small), as_json=False, whole=True)
-    if show and not starting.shown(path):
+    path = _run(write_demo(folder, small), as_json=False, whole=True)
+    if show and not open_in_browser(path):
         print("No browser could be opened; open the file yourself.", file=sys.stderr)
 
 
@@ -137,9 +118,9 @@ def init(
     ] = None,
 ) -> None:
     """Write a commented audit.yaml to start from, for what you want to do."""
-    from stillme.cli import init as starting
+    from stillme.cli.init import init as write_files
 
-    for path in starting.init(file, protocol, journey):
+    for path in write_files(file, protocol, journey):
         print(f"Wrote {path}")
     print(f"Next: stillme {'check' if journey == 'demo' else 'doctor'} {shlex.quote(str(file))}")
 
@@ -157,16 +138,17 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Say what is installed, which keys and GPUs are seen, and what is missing for what. No network is asked."""
-    from stillme.cli import doctor
-    from stillme.cli import render as showing
+    from stillme.cli.doctor import UNMET, look
+    from stillme.cli.render import print_highlighted, to_json
+    from stillme.cli.render.help import BAD, GOOD, render_doctor
 
-    found = doctor.look(file)
+    report = look(file)
     if as_json:
-        print(json.dumps(doctor.plain(found)))
+        print(to_json(report))
     else:
-        showing.marked(doctor.words(found), good=doctor.GOOD, bad=doctor.BAD)
-    if not found.is_met:
-        raise SystemExit(doctor.UNMET)
+        print_highlighted(render_doctor(report), good=GOOD, bad=BAD)
+    if report.audit and not report.audit.ready:
+        raise SystemExit(UNMET)
 
 
 @app.command(
@@ -185,29 +167,25 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say what a term means: an outcome, a status, a column of a table, a statistic, an exit code."""
-    from stillme.cli import glossary
+    from stillme.cli.glossary import find, vocabulary
+    from stillme.cli.render.help import render_term_list, render_terms
     from stillme.protocol import builtin, load
 
-    every = glossary.vocabulary(load(protocol) if protocol else builtin())
-    found = glossary.find(" ".join(term), every) if term else every
-    if as_json:
-        print(json.dumps(glossary.plain(found)))
-    else:
-        print(glossary.words(found) if term else glossary.listed(every))
+    terms = vocabulary(load(protocol) if protocol else builtin())
+    if term:
+        terms = find(" ".join(term), terms)
+    print_result(terms, as_json, render_terms if term else render_term_list)
 
 
 @app.command(rich_help_panel=AUDIT)
 def check(file: AuditFile = DEFAULT, as_json: AsJson = False) -> None:
     """Validate an audit without spending anything, and print its plan: calls, time, cost."""
-    from dataclasses import asdict
+    from stillme.cli.render.plan import render_plan
+    from stillme.plan.config import load
+    from stillme.steps.forecast import look_ahead
 
-    from stillme.cli import render as showing
-    from stillme.plan import config
-    from stillme.steps import forecast
-
-    loaded = config.load(file)
-    plan = forecast.look_ahead(loaded)
-    print(json.dumps(asdict(plan)) if as_json else showing.outlook(loaded, plan))
+    config = load(file)
+    print_result(look_ahead(config), as_json, lambda plan: render_plan(config, plan))
 
 
 @app.command(
@@ -254,13 +232,16 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Show the judges pairs whose truth is known, made from the audit's own portraits, and say who can be used."""
+    from stillme.cli.render import to_json
+    from stillme.cli.render.run import render_calibration
     from stillme.engine.progress import Progress
-    from stillme.plan import config
-    from stillme.steps import calibrate
+    from stillme.plan.config import load
     from stillme.steps.budget import limited
+    from stillme.steps.calibrate import calibrate as calibrate_judges
+    from stillme.steps.calibrate import to_dict
 
-    found = calibrate.calibrate(limited(config.load(file), max_cost), Progress.fitting(as_json))
-    print(json.dumps(calibrate.plain(found)) if as_json else calibrate.words(found))
+    calibration = calibrate_judges(limited(load(file), max_cost), Progress.fitting(as_json))
+    print(to_json(to_dict(calibration)) if as_json else render_calibration(calibration))
 
 
 @app.command(rich_help_panel=AUDIT)
@@ -290,318 +271,22 @@ def status(
 ) -> None:
     """Say how far a run is, and whether its ledger is whole."""
     from stillme import pipeline
-    from stillme.cli import render as showing
+    from stillme.cli.render.run import describe_image_faults, render_status
     from stillme.core.errors import SurroundingsError
     from stillme.engine.progress import Progress
 
-    found = pipeline.status(run)
-    print(json.dumps(found) if as_json else showing.status(found))
+    print_result(pipeline.status(run), as_json, render_status)
     if check and (faults := pipeline.check_images(run, Progress.fitting(as_json))):
-        raise SurroundingsError(*showing.image_faults(faults))
+        raise SurroundingsError(*describe_image_faults(faults))
 
 
 @app.command(rich_help_panel=AUDIT)
 def restore(run: RunFolder, as_json: AsJson = False) -> None:
     """Go back to the last whole copy of a damaged ledger, and say what has to be made again."""
-    from dataclasses import asdict
-
     from stillme import pipeline
-    from stillme.cli import render as showing
+    from stillme.cli.render.run import render_restore_result
 
-    found = pipeline.restore(run)
-    print(json.dumps(asdict(found), default=str) if as_json else showing.restored(found, run))
-
-
-@app.command(rich_help_panel=RESULTS)
-def export(
-    run: RunFolder,
-    to: Annotated[Path | None, typer.Option(help="The folder to write to; RUN/tables by default.")] = None,
-    file_format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="parquet|csv",
-            help="Of the files.",
-            autocompletion=completion.among(*completion.TABLES),
-        ),
-    ] = "parquet",
-) -> None:
-    """Write the run's tables as files, with a page that describes their columns."""
-    from stillme import pipeline
-
-    for path in pipeline.export(run, to or run / "tables", file_format):
-        print(path)
-
-
-@app.command(rich_help_panel=RESULTS)
-def report(
-    run: RunFolder,
-    faces: Annotated[
-        str | None,
-        typer.Option(
-            metavar="show|blur|none",
-            help="Faces in pictures: shown, blurred, or no pictures; else as before, at first shown.",
-            autocompletion=completion.among(*completion.FACES),
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PART",
-            help="This part alone: html, tables, figures, browse, pictures or cards; may be given several times.",
-            autocompletion=completion.among(*completion.PARTS),
-        ),
-    ] = None,
-    browse_most: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Keep pictures and raw exchanges of N edits in browse; else of 12,000 and of 25,000.",
-        ),
-    ] = None,
-) -> None:
-    """Write the whole report of a run: the page, and tables, figures, pictures and cards beside it."""
-    from stillme import pipeline
-    from stillme.engine.progress import Progress
-
-    made = pipeline.report_again(run, Progress.fitting(), faces, only or [], browse_most=browse_most)
-    print(f"Report: {made}")
-
-
-@app.command(
-    rich_help_panel=OTHERS, epilog=examples("stillme bundle runs/audit", "stillme verify runs/audit/evidence.zip")
-)
-def bundle(
-    run: RunFolder,
-    to: Annotated[
-        Path | None, typer.Option(metavar="FILE.zip", help="The file to write; RUN/evidence.zip by default.")
-    ] = None,
-    faces: Annotated[
-        str | None,
-        typer.Option(
-            metavar="show|blur|none",
-            help="Faces in the report: shown, blurred, or no pictures. As in the run's own report by default.",
-            autocompletion=completion.among(*completion.FACES),
-        ),
-    ] = None,
-    images: Annotated[
-        bool, typer.Option("--with-images/--without-images", help="Also every picture of the run, unaltered.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Pack a run's evidence into one file that anybody can verify: ledger, report, tables, settings, hashes."""
-    from stillme.assurance import evidence
-    from stillme.engine.progress import Progress
-
-    found = evidence.bundle(run, to, faces, images, Progress.fitting(as_json).say)
-    print(json.dumps(found.plain()) if as_json else found.words())
-
-
-@app.command(rich_help_panel=OTHERS)
-def verify(
-    path: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What `stillme bundle` wrote, or that unpacked.")],
-    as_json: AsJson = False,
-) -> None:
-    """Check a bundle: its files, its ledger, and every printed number, made anew. Exits with 2 where it fails."""
-    from stillme.assurance import evidence
-    from stillme.engine.progress import Progress
-
-    found = evidence.verify(path, Progress.fitting(as_json).say)
-    print(json.dumps(found.plain()) if as_json else found.words())
-    if not found.holds:
-        raise SystemExit(evidence.DIFFERS)
-
-
-@app.command(
-    rich_help_panel=RESULTS,
-    epilog=examples("stillme analyse runs/audit", "stillme analyse scores.csv --preset paper --to analysed"),
-)
-def analyse(
-    scores: Annotated[
-        Path,
-        typer.Argument(
-            help="A table of scores (Parquet, CSV), a folder of exported tables, or a run.",
-            autocompletion=completion.runs,
-        ),
-    ],
-    to: Annotated[
-        Path | None, typer.Option(help="The folder to write; `analysis` beside the scores by default.")
-    ] = None,
-    ratings: Annotated[Path | None, typer.Option(help="A table of people's ratings.")] = None,
-    checks: Annotated[Path | None, typer.Option(help="Raters' attention checks.")] = None,
-    participants: Annotated[Path | None, typer.Option(help="A demographic export of Prolific.")] = None,
-    protocol: Annotated[Path | None, typer.Option(help="The protocol's folder; else the built-in one.")] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PRESET",
-            help="The choices that change numbers: default (a careful auditor's) or paper (as published).",
-            autocompletion=completion.presets,
-        ),
-    ] = None,
-    file_format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="csv|parquet",
-            help="Of the tables.",
-            autocompletion=completion.among(*completion.TABLES),
-        ),
-    ] = "csv",
-    seed: Annotated[int, typer.Option(min=0, help="Of permutations and resampling.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Analyse a table of scores, whoever made it: rates, disparities, tests, models, each with its uncertainty."""
-    from stillme.analysis import tables as analysing
-    from stillme.engine.progress import Progress
-
-    asked = analysing.Asked(scores, protocol, preset, ratings, checks, participants)
-    found = analysing.analyse(asked, to, file_format, seed, Progress.fitting(as_json).say)
-    print(json.dumps(found.plain()) if as_json else f"\n{found.words()}")
-
-
-@app.command(rich_help_panel=RESULTS, epilog=examples("stillme measure before.jpg after.jpg --show seen.png"))
-def measure(
-    before: Annotated[Path, typer.Argument(help="The portrait before the edit.")],
-    after: Annotated[Path, typer.Argument(help="The portrait after the edit.")],
-    show: Annotated[
-        Path | None, typer.Option(metavar="PNG", help="Also draw the skin that was read, with its colours.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Measure an edit on the spot: skin tone, how much changed, likeness. Offline, without a key."""
-    from stillme.cli import render as showing
-    from stillme.measures import pair as compare
-
-    found = compare.compare(before, after, show)
-    print(json.dumps(found.plain()) if as_json else showing.comparison(found))
-    if show is not None and not as_json:
-        print(f"Picture: {show}")
-
-
-@app.command(
-    rich_help_panel=OTHERS,
-    epilog=examples(
-        "stillme compare runs/v1 runs/v2",
-        "stillme compare v1.csv v2.parquet --margin 0.03 --to compared",
-        "stillme compare v1.yaml v2.yaml --sequential --budget 4000",
-    ),
-)
-def compare(
-    a: Annotated[
-        Path,
-        typer.Argument(
-            metavar="A",
-            help="A run or a table of scores; the version before.",
-            autocompletion=completion.runs,
-        ),
-    ],
-    b: Annotated[
-        Path,
-        typer.Argument(metavar="B", help="The same of the version after.", autocompletion=completion.runs),
-    ],
-    editor_a: Annotated[str, typer.Option(metavar="ID", help="Which editor of A; else the one both have.")] = "",
-    editor_b: Annotated[str, typer.Option(metavar="ID", help="Which editor of B.")] = "",
-    outcome: Annotated[
-        list[str] | None,
-        typer.Option(help="What is claimed about, in place of the declared endpoints; several times for several."),
-    ] = None,
-    margin: Annotated[
-        float | None,
-        typer.Option(min=0.0001, max=1, help="By how much worse is still not worse, as a share; else declared."),
-    ] = None,
-    sequential: Annotated[
-        bool, typer.Option("--sequential", help="Look person after person, with bounds that hold at every look.")
-    ] = False,
-    budget: Annotated[
-        int | None,
-        typer.Option(metavar="CALLS", min=1, help="A and B are audits: run both until decided, or so many calls."),
-    ] = None,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Compare although protocols, judges or presets differ; says so.")
-    ] = False,
-    protocol: Annotated[Path | None, typer.Option(help="Of tables: the protocol's folder.")] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(metavar="PRESET", help="Of tables: default or paper.", autocompletion=completion.presets),
-    ] = None,
-    to: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write a page and every table.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the permutations.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Set two versions of an editor against each other, on the persons and prompts that both were given."""
-    from stillme import pipeline
-    from stillme.assurance import compare as versions
-    from stillme.engine.progress import Progress
-
-    asked = versions.Asked(
-        a, b, editor_a, editor_b, outcome or (), margin, sequential, anyway, protocol, preset, seed
-    )
-    found = versions.compare(asked, budget, pipeline.advance, Progress.fitting(as_json))
-    page = versions.write(found, to) if to else None
-    print(json.dumps(versions.plain(found)) if as_json else versions.words(found))
-    if page and not as_json:
-        print(f"\nPage: {page}")
-
-
-@app.command(rich_help_panel=OTHERS, epilog=examples("stillme lint runs/audit/analysis/tables"))
-def lint(
-    tables: Annotated[list[Path], typer.Argument(metavar="TABLE...", help="CSV or parquet files, or folders.")],
-    n: Annotated[int | None, typer.Option(min=1, help="How many things percentages are of.")] = None,
-    totals: Annotated[Path | None, typer.Option(help="The table that holds the others' totals.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check tables of results against themselves and each other: percentages, totals, denominators, intervals."""
-    from stillme.assurance import lint as linting
-
-    found = linting.lint(tables, n, totals)
-    print(json.dumps(linting.plain(found)) if as_json else linting.words(found))
-    if linting.failed(found):
-        raise SystemExit(2)
-
-
-@app.command(
-    rich_help_panel=OTHERS,
-    epilog=examples(
-        "stillme gate --init policy.yaml",
-        "stillme gate runs/audit policy.yaml",
-        "stillme gate runs/audit policy.yaml --junit gate.xml --sarif gate.sarif --markdown gate.md",
-    ),
-)
-def gate(
-    run: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="RUN",
-            help="A run, an analysis of one, or a table of scores.",
-            autocompletion=completion.runs,
-        ),
-    ] = None,
-    policy: Annotated[Path, typer.Argument(help="The thresholds.", show_default=True)] = POLICY,
-    init: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a commented policy to start from, and stop.")
-    ] = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML.")] = None,
-    sarif: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write SARIF 2.1.0.")] = None,
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a Markdown page.")] = None,
-    protocol: Annotated[
-        Path | None, typer.Option(help="The protocol's folder, of a table; else the built-in one.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of permutations and resampling.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Hold a policy's thresholds against the bounds of intervals: exits with 0 if the gate is open, 5 if not."""
-    from stillme.assurance import gate as gating
-
-    if init is not None:
-        print(f"Wrote {gating.start(init, run, protocol)}")
-        return
-    found = gating.gate(gating.named(run), policy, protocol, seed)
-    written = gating.write(found, gating.Files(junit, sarif, markdown))
-    print(json.dumps(found.plain()) if as_json else "\n".join([gating.words(found), *map(str, written)]))
-    if not found.is_open:
-        raise SystemExit(gating.CLOSED)
+    print_result(pipeline.restore(run), as_json, lambda restored: render_restore_result(restored, run))
 
 
 @app.command(
@@ -628,14 +313,25 @@ def power(
     as_json: AsJson = False,
 ) -> None:
     """Say what an audit of a given size can and cannot resolve, by simulating it."""
-    from stillme.analysis import power as powering
+    from stillme.analysis.power import Asked, words
+    from stillme.analysis.power import power as simulate_power
 
-    sizes = (persons_per_cell or (), prompts or (), seeds or ())
-    found = powering.power(powering.Asked(file, *sizes, rate, icc or (), family, sets, seed))
-    print(json.dumps(found.plain()) if as_json else powering.words(found))
+    asked = Asked(
+        audit=file,
+        per_cell=persons_per_cell or (),
+        prompts=prompts or (),
+        seeds=seeds or (),
+        rate=rate,
+        icc=icc or (),
+        family=family,
+        sets=sets,
+        seed=seed,
+    )
+    print_result(simulate_power(asked), as_json, words)
 
 
 editors = typer.Typer(no_args_is_help=True, help="Run an editor in an environment of its own.")
+app.add_typer(results.app)
 app.add_typer(sources.app, name="sources", rich_help_panel=AROUND)
 app.add_typer(editors, name="editors", rich_help_panel=AROUND)
 
@@ -669,7 +365,7 @@ def _run(
     whole: bool = False,
 ) -> Path:
     from stillme import pipeline
-    from stillme.cli import render as showing
+    from stillme.cli.render.run import render_status
     from stillme.engine.progress import Progress
     from stillme.plan import config
     from stillme.steps.budget import limited
@@ -683,8 +379,7 @@ def _run(
         raise SystemExit(130) from None
     if whole:
         path = pipeline.report_again(loaded.run, progress, anew=False)
-    found = pipeline.status(loaded.run)
-    print(json.dumps(found) if as_json else showing.status(found))
+    print_result(pipeline.status(loaded.run), as_json, render_status)
     if not as_json:
         if not whole:
             print(f"More: `stillme report {loaded.run}` adds tables, figures, pictures and cards")
@@ -701,10 +396,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs a command; every error ends here, as a sentence."""
     for name, value in SURROUNDINGS.items():
         os.environ.setdefault(name, value)
-    given = sys.argv[1:] if arguments is None else arguments
-    debug = "--debug" in given
+    words = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in words
     try:
-        app(args=[word for word in given if word != "--debug"], standalone_mode=True, prog_name="stillme")
+        app(args=[word for word in words if word != "--debug"], standalone_mode=True, prog_name="stillme")
     except StillmeError as error:
         if debug:
             raise
@@ -716,12 +411,9 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
-        print(_bug(error), file=sys.stderr)
+        print(
+            f"stillme: this is a bug in stillme: {type(error).__name__}: {error}\n"
+            "Run the same command with --debug to see where, and please report it.",
+            file=sys.stderr,
+        )
         raise SystemExit(1) from None
-
-
-def _bug(error: Exception) -> str:
-    return (
-        f"stillme: this is a bug in stillme: {type(error).__name__}: {error}\n"
-        "Run the same command with --debug to see where, and please report it."
-    )

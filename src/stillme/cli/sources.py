@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from stillme.cli.options import AsJson, print_result
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -14,7 +15,6 @@ app = typer.Typer(
     epilog="In this order: init, sample, screen, select, export. An audit takes what export wrote as a source.",
 )
 SelectionFile = Annotated[Path, typer.Argument(help="The selection's configuration.", show_default=True)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 SELECTION = Path("selection.yaml")
 
 
@@ -38,23 +38,25 @@ def sample(
     as_json: AsJson = False,
 ) -> None:
     """Draw candidates for every cell of the grid, in pools; says what was skipped and which cells stay short."""
+    from stillme.cli.render.selection import render_sample
     from stillme.engine.progress import Progress
-    from stillme.sources.selection import config, flow, render
+    from stillme.sources.selection import config, flow
 
-    found = flow.sample(file, pools, strict, Progress.fitting(as_json))
+    sampled = flow.sample(file, pools, strict, Progress.fitting(as_json))
     grid = config.load(file, data_sets=False).grid
-    print(json.dumps(render.to_json_value(found)) if as_json else render.sampled(found, grid, file))
+    print_result(sampled, as_json, lambda sampled: render_sample(sampled, grid, file))
 
 
 @app.command()
 def screen(file: SelectionFile = SELECTION, as_json: AsJson = False) -> None:
     """Measure the six criteria of every candidate, and say which groups pass less often."""
+    from stillme.cli.render.selection import render_screening
     from stillme.engine.progress import Progress
-    from stillme.sources.selection import config, flow, render
+    from stillme.sources.selection import config, flow
 
-    found = flow.screen(file, Progress.fitting(as_json))
+    screening = flow.screen(file, Progress.fitting(as_json))
     plan = config.load(file, data_sets=False)
-    print(json.dumps(render.to_json_value(found)) if as_json else render.screened(found, plan, file))
+    print_result(screening, as_json, lambda screening: render_screening(screening, plan, file))
 
 
 @app.command()
@@ -76,10 +78,10 @@ def select(
 @app.command()
 def status(file: SelectionFile = SELECTION, as_json: AsJson = False) -> None:
     """Say how far a selection is: cells decided, choices by pool, actions and hours, agreement."""
-    from stillme.sources.selection import flow, render
+    from stillme.cli.render.selection import render_progress
+    from stillme.sources.selection import flow
 
-    found = flow.status(file)
-    print(json.dumps(render.to_json_value(found)) if as_json else render.render_progress(found))
+    print_result(flow.status(file), as_json, render_progress)
 
 
 @app.command()

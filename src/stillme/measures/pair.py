@@ -59,7 +59,7 @@ class Comparison:
         rule = rules.no_change
         return figures["lpips"] < rule.lpips and figures["changed_share"] < rule.changed_share
 
-    def plain(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """For scripts."""
         return {
             "before": str(self.before),

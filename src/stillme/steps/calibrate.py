@@ -5,9 +5,7 @@ It is no part of an audit's plan, rates or counts. What it did before is in the 
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stillme.stats.calibration import Calibration
-
-WIDTH = 98  # columns of the terminal
 
 
 # Which pairs
@@ -258,63 +254,15 @@ def _cost_frame(run: Run, judges: list[str], judge_by_subject: dict[str, str]) -
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-# In words
-
-
-def words(calibration: Calibration) -> str:
-    """For the terminal: every judge's verdict, and why."""
-    return "\n\n".join("\n".join(_judge_lines(calibration, judge)) for judge in calibration.judges)
-
-
-def plain(calibration: Calibration) -> dict[str, Any]:
+def to_dict(found: Calibration) -> dict[str, Any]:
     """For scripts: judge -> its verdict, the reasons, and the figures behind them."""
-    tables = {
-        "specificity": calibration.specificity,
-        "sensitivity": calibration.sensitivity,
-        "retest": calibration.retest,
-    }
+    tables = {"specificity": found.specificity, "sensitivity": found.sensitivity, "retest": found.retest}
     return {
         judge: {
-            "verdict": calibration.verdict(judge).value,
-            "reasons": list(calibration.reasons(judge)),
-            **calibration.took.filter(judge=judge).drop("judge").to_dicts()[0],
+            "verdict": found.verdict(judge).value,
+            "reasons": list(found.reasons(judge)),
+            **found.took.filter(judge=judge).drop("judge").to_dicts()[0],
             **{name: frame.filter(judge=judge).drop("judge").to_dicts() for name, frame in tables.items()},
         }
-        for judge in calibration.judges
+        for judge in found.judges
     }
-
-
-def _judge_lines(calibration: Calibration, judge: str) -> Iterator[str]:
-    import polars as pl
-
-    ((attempts, cost),) = calibration.took.filter(judge=judge).select("attempts", "cost_usd").iter_rows()
-    yield f"{judge}: {calibration.verdict(judge).value} ({attempts:,} calls, {cost:.2f} USD)"
-    by_status = calibration.missing.filter(judge=judge).group_by("status", maintain_order=True)
-    counts = {s: n for s, n in by_status.agg(pl.col("looks").sum()).iter_rows() if s != Status.OK.value}
-    if counts:
-        described = ", ".join(f"{number:,} {Status(status).label}" for status, number in counts.items())
-        yield from _wrapped(f"Looks without a score: {described}.")
-    rulings = [
-        ruling.said for ruling in calibration.rulings if ruling.judge == judge and ruling.rule == "Group gap"
-    ]
-    for sentence in calibration.reasons(judge) or rulings:
-        yield from _wrapped(sentence)
-    # The shares of all groups together, one line each.
-    for label, frame in (
-        ("unchanged pairs scored neutral", calibration.specificity),
-        ("direction of a skin shift seen", calibration.sensitivity),
-        ("second look within one point", calibration.retest),
-    ):
-        rows = frame.filter(judge=judge)
-        rows = rows.filter(rows["group"].is_null()) if "group" in rows.columns else rows
-        shares = []
-        for row in rows.to_dicts():
-            topic = f"{row['size']:g} L*" if row.get("size") is not None else str(row["axis"]).replace("_", " ")
-            rate = "–" if row["rate"] is None else f"{row['rate'] * 100:.0f} %"
-            shares.append(f"{topic} {rate}")
-        if shares:
-            yield from _wrapped(f"{label}: {', '.join(shares)}")
-
-
-def _wrapped(sentence: str) -> list[str]:
-    return textwrap.wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")

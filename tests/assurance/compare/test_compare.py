@@ -13,10 +13,11 @@ import pytest
 from stillme import pipeline
 from stillme.assurance import compare as versions
 from stillme.assurance.compare import Asked, Compared
-from stillme.assurance.compare.driving import sizes
-from stillme.assurance.compare.terms import apart, of_config
+from stillme.assurance.compare.inputs import apart, of_config
+from stillme.assurance.compare.sequential import sizes
 from stillme.cli import init
 from stillme.cli import main as cli
+from stillme.cli.render.release import render_versions
 from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -60,11 +61,11 @@ def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 
 def test_two_runs_show_the_planted_difference(runs: tuple[Path, Path]) -> None:
     found = compare(*runs)
-    row = found.found.outcomes.row(by_predicate=pl.col("outcome") == "soft_erasure", named=True)
+    row = found.versions.outcomes.row(by_predicate=pl.col("outcome") == "soft_erasure", named=True)
     assert row["verdict"] == "worse" and row["persons"] == 24
     assert row["low"] < RATES[1] - RATES[0] < row["high"]
-    assert found.by == "the portrait's picture"
-    told = " ".join(versions.words(found).split())
+    assert found.matched_by == "the portrait's picture"
+    told = " ".join(render_versions(found).split())
     assert "Soft erasure: B is worse" in told
     assert "no difference" not in told.replace("neither a difference nor its absence", "")
 
@@ -89,8 +90,8 @@ def test_what_is_printed_fits_a_terminal_and_what_is_written_is_whole(
 def test_a_run_against_tables_that_were_exported_from_another(runs: tuple[Path, Path], tmp_path: Path) -> None:
     pipeline.export(runs[1], tmp_path / "exported", "csv")
     found = compare(runs[0], tmp_path / "exported")
-    assert found.by == "the portrait's picture" and found.shared.persons == 24
-    assert found.found.outcomes.equals(compare(*runs).found.outcomes)
+    assert found.matched_by == "the portrait's picture" and found.shared.persons == 24
+    assert found.versions.outcomes.equals(compare(*runs).versions.outcomes)
     assert any("taken on trust" in note for note in found.notes)
 
 
@@ -103,7 +104,7 @@ def test_exported_persons_without_a_picture_keep_their_names(runs: tuple[Path, P
     blank = pl.when(pl.col("person") != people[1]).then("source_image").alias("source_image")
     edits.filter(pl.col("person") != people[0]).with_columns(blank).write_csv(folder / "edits.csv")
     found = compare(runs[0], folder)
-    assert found.shared.persons == len(people) - 2 == found.found.people("soft_erasure").height
+    assert found.shared.persons == len(people) - 2 == found.versions.people("soft_erasure").height
     assert (found.shared.persons_a, found.shared.persons_b) == (2, 2)
 
 
@@ -126,8 +127,8 @@ def test_two_editors_of_one_table_have_to_be_named(tables: tuple[Path, Path], tm
 
 def test_tables_of_scores_are_compared_by_their_persons(tables: tuple[Path, Path]) -> None:
     found = compare(*tables, outcomes=["race_changed"])
-    assert found.by == "the column `person`" and found.shared.persons == 84
-    row = found.found.outcomes.row(by_predicate=pl.col("outcome") == "race_changed", named=True)
+    assert found.matched_by == "the column `person`" and found.shared.persons == 84
+    row = found.versions.outcomes.row(by_predicate=pl.col("outcome") == "race_changed", named=True)
     assert row["verdict"] == "worse" and row["p"] == row["p_holm"], "a family of one"
 
 
@@ -135,7 +136,7 @@ def test_what_is_not_shared_is_counted_and_said(tables: tuple[Path, Path], tmp_p
     frame = pl.read_parquet(tables[0])
     gone = frame["person"].unique(maintain_order=True)[:2].to_list()
     frame.filter(~pl.col("person").is_in(gone)).write_parquet(tmp_path / "fewer.parquet")
-    told = versions.words(compare(tmp_path / "fewer.parquet", tables[1]))
+    told = render_versions(compare(tmp_path / "fewer.parquet", tables[1]))
     assert "Left out: 2 persons only in B." in told and "not missing alike" not in told
 
 
@@ -144,7 +145,7 @@ def test_a_version_that_refuses_more_is_told(tables: tuple[Path, Path], tmp_path
     lost = pl.when(pl.col("race") == "black").then(None)
     refusing = frame.with_columns(lost.otherwise(pl.col(name)).alias(name) for name in ("score", "mean"))
     refusing.write_parquet(tmp_path / "refusing.parquet")
-    told = " ".join(versions.words(compare(tmp_path / "refusing.parquet", tables[1])).split())
+    told = " ".join(render_versions(compare(tmp_path / "refusing.parquet", tables[1])).split())
     assert "60 pairs without a score in A or in B and 12 persons without any such pair" in told
     assert "Scores are not missing alike (0 pairs have one in A alone, 60 in B alone" in told
 
@@ -228,11 +229,11 @@ def test_other_thresholds_are_refused_unless_told_otherwise(
 def test_audits_are_run_until_it_is_decided(tmp_path: Path) -> None:
     a, b = write_audit(tmp_path, 0.02, "a"), write_audit(tmp_path, 0.95, "b")
     found = compare(a, b, 100, sequential=True)
-    assert found.driven is not None and not found.driven.more
+    assert found.driven is not None and not found.driven.next_calls
     assert found.driven.calls == 2 * 2 * 8, "8 persons, an edit and a look each, in two runs"
     (watched,) = found.watched
     assert watched.verdict == "worse" and (watched.after or 99) <= 8
-    told = " ".join(versions.words(found).split())
+    told = " ".join(render_versions(found).split())
     assert "Stopped because it is decided: 32 of 100 calls, 8 of 24 persons." in told
     assert "95 % interval" not in told, "it does not hold where work stops by what is seen"
     assert made(tmp_path / "a-run") == made(tmp_path / "b-run") == 8
@@ -245,8 +246,8 @@ def test_a_budget_stops_before_it_is_passed(runs: tuple[Path, Path], tmp_path: P
     found = compare(runs[0], b, 30, sequential=True)
     assert found.driven is not None
     assert [step.persons for step in found.driven.steps] == [8, 12] and found.driven.calls == 24
-    assert found.driven.more == 12, "six more persons, an edit and a look each"
-    told = " ".join(versions.words(found).split())
+    assert found.driven.next_calls == 12, "six more persons, an edit and a look each"
+    told = " ".join(render_versions(found).split())
     assert "Stopped by the budget: 24 of 30 calls, 12 of 24 persons; the next step would take 12 calls." in told
     assert "would be needed in all" in told
     assert made(tmp_path / "b-run") == 12

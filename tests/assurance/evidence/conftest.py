@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stillme.analysis.tables import whole
-from stillme.assurance.evidence import bundle, manifest, packing
+from stillme.assurance.evidence import bundle, contents, manifest
 
 COMPUTED = ("what there is", "how often")  # the parts of the analysis that are computed here
 
@@ -26,7 +26,7 @@ def quickly() -> Iterator[None]:
         kept = tuple(part for part in whole.PARTS if part[0] in COMPUTED)
         assert len(kept) == len(COMPUTED)
         patch.setattr(whole, "PARTS", kept)
-        patch.setattr(packing, "PARTS", ("html", "tables", "cards"))
+        patch.setattr(contents, "PARTS", ("html", "tables", "cards"))
         yield
 
 
@@ -58,7 +58,7 @@ def reseal(folder: Path) -> None:
     about = json.loads((folder / manifest.FILE).read_text(encoding="utf-8"))
     (folder / manifest.FILE).unlink()
     kept = {name: about[name] for name in about if name not in ("bundle", "files", "sha256")}
-    manifest.write(folder, kept)
+    manifest.write_manifest(folder, kept)
 
 
 def repacked(folder: Path, target: Path) -> Path:

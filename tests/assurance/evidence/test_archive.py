@@ -58,12 +58,12 @@ def test_a_link_in_a_folder_is_named_and_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "unpacked"
     folder.mkdir()
     (folder / "a.txt").write_text("a")
-    made = manifest.write(folder, ABOUT_ALL)
+    made = manifest.write_manifest(folder, ABOUT_ALL)
     (folder / "b.txt").symlink_to("/etc/passwd")
     (folder / "c").symlink_to("/etc")
     with opened(folder) as files:
         assert set(files.sizes()) == {"a.txt", manifest.FILE}
-        said = [str(one) for one in manifest.check(made, files)]
+        said = [str(one) for one in manifest.check_files(made, files)]
     assert said == ["b.txt: is a link or no plain file", "c: is a link or no plain file"]
 
 
@@ -143,13 +143,13 @@ def test_a_manifest_names_what_is_missing_added_renamed_and_changed(tmp_path: Pa
     folder.mkdir()
     for name in ("gone", "old-name", "changed", "grown"):
         (folder / name).write_text(name)
-    made = manifest.write(folder, ABOUT_ALL)
+    made = manifest.write_manifest(folder, ABOUT_ALL)
     (folder / "gone").unlink()
     (folder / "old-name").rename(folder / "new-name")
     (folder / "changed").write_text("CHANGED")
     (folder / "grown").write_text("grown more")
     with opened(folder) as files:
-        said = [str(one) for one in manifest.check(made, files)]
+        said = [str(one) for one in manifest.check_files(made, files)]
     assert [one.split(": ")[0] for one in said] == ["gone", "old-name", "new-name", "changed", "grown"]
     assert "not in the bundle" in said[0] and "not listed" in said[2] and "has 10 bytes, and 5" in said[4]
 
@@ -158,6 +158,6 @@ def test_a_manifest_that_is_none_is_a_sentence(tmp_path: Path) -> None:
     for content, said in ((b"{", "cannot be read"), (b'{"bundle": 2}', "bundle"), (b"[]", "cannot be read")):
         path = zipped(tmp_path / "b.zip", (manifest.FILE, content))
         with opened(path) as files, pytest.raises(InputError, match=said):
-            manifest.read(files)
+            manifest.read_manifest(files)
     with opened(zipped(tmp_path / "c.zip", ("x", b""))) as files, pytest.raises(InputError, match="is no bundle"):
-        manifest.read(files)
+        manifest.read_manifest(files)

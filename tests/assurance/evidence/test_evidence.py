@@ -16,8 +16,9 @@ import polars as pl
 import pytest
 
 from stillme import pipeline
-from stillme.assurance.evidence import Verified, bundle, checking, ledger, manifest, verify
+from stillme.assurance.evidence import Verified, bundle, ledger, manifest, verification, verify
 from stillme.cli.main import main
+from stillme.cli.render.release import render_verification
 from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
 from stillme.ledger import backup
@@ -30,14 +31,14 @@ from tests.conftest import Write
 @pytest.fixture(scope="session")
 def anew(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Verified, Path]:
     """What verify says of the bundle, and everything that it made anew on the way."""
-    kept, derive = tmp_path_factory.mktemp("anew") / "made", checking._derive
+    kept, derive = tmp_path_factory.mktemp("anew") / "made", verification._derive
 
     def keep(run: Any, design: Any, found: Any, then: Any, folder: Path, say: Any) -> None:
         derive(run, design, found, then, folder, say)
         shutil.copytree(folder, kept)
 
     with quickly(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checking, "_derive", keep)
+        patch.setattr(verification, "_derive", keep)
         return verify(packed), kept
 
 
@@ -48,7 +49,7 @@ def same_ledger(anew: tuple[Verified, Path], monkeypatch: pytest.MonkeyPatch) ->
     def take(run: Any, design: Any, found: Any, then: Any, folder: Path, say: Any) -> None:
         shutil.copytree(anew[1], folder, dirs_exist_ok=True)
 
-    monkeypatch.setattr(checking, "_derive", take)
+    monkeypatch.setattr(verification, "_derive", take)
 
 
 def differing(found: Verified) -> list[str]:
@@ -58,14 +59,14 @@ def differing(found: Verified) -> list[str]:
 
 def test_a_bundle_verifies(anew: tuple[Verified, Path]) -> None:
     verified = anew[0]
-    assert verified.faults == () and verified.compared.differences == [], verified.words()
+    assert verified.faults == () and verified.compared.differences == [], render_verification(verified)
     assert verified.keys > 50 and verified.notes == ()
     counts = verified.compared.counts
     for kind in ("tables of report.html", "sentences of report.html", "data links of report.html"):
         assert counts[kind] > 50, kind
     for kind in ("tables/", "rows/", "report/tables/", "report/cards/"):
         assert counts[kind] > 50, kind
-    last = verified.words().splitlines()[-1]
+    last = render_verification(verified).splitlines()[-1]
     assert last == "Verified: every file is as it was packed, and every printed number is the ledger's."
 
 
@@ -216,7 +217,7 @@ def test_what_a_stranger_wrote_does_not_steer_the_terminal(unpacked: Path) -> No
     (unpacked / "odd\x1b[2J").write_text("")
     reseal(unpacked)
     found = verify(unpacked)
-    assert not found.holds and "[2J" in found.words() and "\x1b" not in found.words()
+    assert not found.holds and "[2J" in render_verification(found) and "\x1b" not in render_verification(found)
 
 
 @pytest.mark.usefixtures("same_ledger")
@@ -230,7 +231,7 @@ def test_files_that_are_not_as_packed_are_named_first(unpacked: Path) -> None:
     found = verify(unpacked)
     assert [said.split(":")[0] for said in found.faults] == ["README.md", "READ.md", "versions.json"]
     assert found.notes == (f"Made with stillme 9.9; verified with {publish.versions()['stillme']}.",)
-    assert "versions that made it" in found.words().splitlines()[-1]
+    assert "versions that made it" in render_verification(found).splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -241,7 +242,7 @@ def test_a_bundle_verifies_elsewhere_too_and_says_with_what_it_was_made(
     there = own | {"platform": "Plan9 mips", "packages": own["packages"] | {"numpy": "9.9", "pillow": ""}}
     monkeypatch.setattr(publish, "versions", lambda: there)
     found = verify(packed)
-    assert found.holds, found.words()
+    assert found.holds, render_verification(found)
     assert found.notes == (
         f"Made with numpy {own['packages']['numpy']}; verified with 9.9.",
         f"Made with pillow {own['packages']['pillow']}; verified with none.",
@@ -302,7 +303,7 @@ def test_no_secret_is_in_a_bundle(
     pictures = {Path(e["path"]).stem: e["sha256"] for e in found["files"] if e["path"].startswith("objects/")}
     assert pictures and all(name == sha256 for name, sha256 in pictures.items())
     verified = verify(target)
-    assert verified.holds and "only the hashes were checked" in verified.words().splitlines()[-1]
+    assert verified.holds and "only the hashes were checked" in render_verification(verified).splitlines()[-1]
 
 
 @pytest.mark.slow

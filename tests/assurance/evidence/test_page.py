@@ -20,12 +20,12 @@ href="data:text/csv;charset=utf-8,editor,rate%0Aa,0.062%0Ab,0.1%0A">data</a></ca
 
 def compared(printed: str, figures: bool = True) -> Compared:
     into = Compared()
-    differences.pages(page.read(printed), page.read(PAGE), figures, into)
+    differences.note_page(page.read_page(printed), page.read_page(PAGE), figures, into)
     return into
 
 
 def test_a_page_is_read_cell_by_cell_and_sentence_by_sentence() -> None:
-    found = page.read(PAGE)
+    found = page.read_page(PAGE)
     assert list(page.cells(found.tables["by-editor"])) == [
         ("a", "Editor", "a"),
         ("a", "Soft erasure ≤ 2", "6.2 %[1, 9]"),
@@ -70,21 +70,21 @@ def test_columns_of_one_name_do_not_hide_each_other() -> None:
     )
     twice = twice.replace('<th scope="row">a</th>', '<th scope="row">a</th><td>1.5</td>')
     into = Compared()
-    differences.pages(page.read(twice.replace("1.5", "1.4")), page.read(twice), True, into)
+    differences.note_page(page.read_page(twice.replace("1.5", "1.4")), page.read_page(twice), True, into)
     assert any(one.printed == "1.4" and "column Rate (2)" in one.where for one in into.differences)
 
 
 def test_the_last_digits_of_numbers_that_nobody_rounds_may_differ() -> None:
     assert compared(PAGE.replace("a,0.062", "a,0.06200001")).differences == []
     one, other = pl.DataFrame({"x": [0.1 + 0.2, None]}), pl.DataFrame({"x": [0.3, None]})
-    assert list(differences.frames("t", one, other)) == []
+    assert list(differences.frame_differences("t", one, other)) == []
 
 
 def test_a_value_of_a_table_is_named_by_its_row() -> None:
     frame = pl.DataFrame({"trial": ["a" * 64, "b" * 64], "axis": ["race", "race"], "score": [3, None]})
     forged = frame.with_columns(score=pl.Series([3, 4]))
-    assert [str(one) for one in differences.frames("tables/scores.parquet", forged, frame)] == [
+    assert [str(one) for one in differences.frame_differences("tables/scores.parquet", forged, frame)] == [
         "tables/scores.parquet, trial bbbbbbbbbbbb…, axis race, column score: printed 4, the ledger gives nothing"
     ]
-    assert "1 rows" in str(next(differences.frames("t", frame.head(1), frame)))
-    assert "columns" in str(next(differences.frames("t", frame.drop("axis"), frame)))
+    assert "1 rows" in str(next(differences.frame_differences("t", frame.head(1), frame)))
+    assert "columns" in str(next(differences.frame_differences("t", frame.drop("axis"), frame)))

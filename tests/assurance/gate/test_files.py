@@ -14,6 +14,7 @@ from stillme.assurance import gate
 from stillme.assurance.gate import Files
 from stillme.assurance.gate.results import Gated
 from stillme.cli.main import main
+from stillme.cli.render.release import render_gate
 from stillme.core.errors import StillmeError
 from stillme.protocol import Protocol
 from tests.assurance.gate.runs import make_scores, policy
@@ -94,7 +95,7 @@ def test_markdown_is_a_table_whatever_the_names_are(gated: Gated, tmp_path: Path
 
 
 def test_the_terminals_table_fits_and_steers_nothing(gated: Gated) -> None:
-    said = gate.words(gated)
+    said = render_gate(gated)
     assert longest(said) <= 100
     assert "\x1b" not in said and "\x07" not in said
     assert said.splitlines()[-1].startswith("Gate closed: ")
@@ -103,7 +104,7 @@ def test_the_terminals_table_fits_and_steers_nothing(gated: Gated) -> None:
 def test_longest_names_and_numbers_fit(protocol: Protocol, tmp_path: Path) -> None:
     path = make_scores(protocol, tmp_path / "scores.parquet", e1="an-editor-with-a-very-long-name" * 3)
     rules = [{"kind": "net", "name": "n" * 120, "at_most": 0.99, "at_least": -0.99}, *RULES[:3]]
-    said = gate.words(gate.gate(path, policy(tmp_path / "policy.yaml", *rules)))
+    said = render_gate(gate.gate(path, policy(tmp_path / "policy.yaml", *rules)))
     assert longest(said) <= 100
 
 

@@ -21,7 +21,7 @@ from stillme.assurance import gate
 from stillme.assurance.gate import judged
 from stillme.assurance.gate.evidence import Calibrated, Evidence, Left, computed
 from stillme.assurance.gate.results import Gated, Result
-from stillme.assurance.gate.starting import policy as starting_policy
+from stillme.assurance.gate.starter_policy import policy as starting_policy
 from stillme.cli.main import main
 from stillme.protocol import Protocol
 from stillme.stats.gate import Ruling
@@ -45,7 +45,7 @@ run = partial(stillme, "gate")
 
 def of(gated: Gated, **about: str | None) -> list[Result]:
     """Results by their editor, kind, rule."""
-    return [one for one in gated.results if all(one.plain()[name] == value for name, value in about.items())]
+    return [one for one in gated.results if all(one.to_dict()[name] == value for name, value in about.items())]
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +58,14 @@ def test_a_planted_difference_closes_the_gate_and_is_named(gated: Gated) -> None
     assert not gated.is_open
     spread, reference = of(gated, editor="e1", kind="disparity")
     assert spread.verdict == reference.verdict == "fail"
-    assert "lowest White" in spread.said and "race changed" in spread.said
+    assert "lowest White" in spread.message and "race changed" in spread.message
     assert spread.figure.low is not None and spread.figure.low > 0.1
-    assert "against White" in reference.said and reference.figure.group != "white"
+    assert "against White" in reference.message and reference.figure.group != "white"
     everyone, worst = of(gated, editor="e1", kind="race_changed")
     assert worst.verdict == "fail" and worst.figure.group not in (None, "white")
     claims = {one.figure.what: one for one in of(gated, editor="e1", kind="claims")}
-    assert claims["race changed"].verdict == "fail" and "is shown" in claims["race changed"].said
-    assert claims["soft erasure"].verdict == "pass" and "not evidence of none" in claims["soft erasure"].said
+    assert claims["race changed"].verdict == "fail" and "is shown" in claims["race changed"].message
+    assert claims["soft erasure"].verdict == "pass" and "not evidence of none" in claims["soft erasure"].message
     assert everyone.figure.n == 336 and everyone.figure.persons == 84
 
 
@@ -79,11 +79,13 @@ def test_an_even_handed_editor_never_fails(seed: int, protocol: Protocol, tmp_pa
 def test_every_result_says_the_number_the_interval_of_how_many_and_the_threshold(gated: Gated) -> None:
     for one in gated.results[1:]:
         figure = one.figure
-        assert figure.n and figure.persons and figure.estimate is not None and one.said.endswith(".")
-        assert f"{figure.persons} persons" in one.said and "None" not in one.said and "nan" not in one.said
+        assert figure.n and figure.persons and figure.estimate is not None and one.message.endswith(".")
+        assert (
+            f"{figure.persons} persons" in one.message and "None" not in one.message and "nan" not in one.message
+        )
         if one.kind != "claims":
-            assert (figure.at_most is not None and "at most" in one.said) or "at least" in one.said
-        assert "unbiased" not in one.said and "fair" not in one.said
+            assert (figure.at_most is not None and "at most" in one.message) or "at least" in one.message
+        assert "unbiased" not in one.message and "fair" not in one.message
 
 
 def test_a_gate_that_cannot_tell_does_not_open_unless_told_to(planted_scores: Path, tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_gate_that_cannot_tell_does_not_open_unless_told_to(planted_scores: Pa
         by_policy = gate.gate(planted_scores, policy(tmp_path / "policy.yaml", rule, undecided=word))
         by_rule = gate.gate(planted_scores, policy(tmp_path / "policy.yaml", {**rule, "undecided": word}))
         assert by_policy.is_open == by_rule.is_open == opens
-        assert by_rule.results[1].verdict == "undecided" and "reaches across" in by_rule.results[1].said
+        assert by_rule.results[1].verdict == "undecided" and "reaches across" in by_rule.results[1].message
     warned = policy(tmp_path / "policy.yaml", {**rule, "at_most": 0.0, "severity": "warn"})
     gated = gate.gate(planted_scores, warned)
     assert gated.is_open and gated.results[1].effect == "warns"
@@ -105,7 +107,7 @@ def test_few_persons_decide_nothing(planted_scores: Path, tmp_path: Path) -> Non
     rules = ({"kind": "race_changed", "at_most": 1.0, "over": ["worst_group"]}, EVERY[0], EVERY[1])
     gated = gate.gate(tmp_path / "scores.parquet", policy(tmp_path / "policy.yaml", *rules))
     assert {one.verdict.value for one in gated.results[1:]} == {"undecided"}
-    assert all("8" in one.said and one.figure.high is None for one in gated.results[1:])
+    assert all("8" in one.message and one.figure.high is None for one in gated.results[1:])
 
 
 def test_a_group_that_an_editor_was_not_asked_about_is_not_known(planted_scores: Path, tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_a_group_that_an_editor_was_not_asked_about_is_not_known(planted_scores:
     told = [(one.figure.editor, one.verdict.value) for one in gated.results[1:]]
     assert told[:2] == [("e1", "pass"), ("e2", "undecided")]
     assert told[2:] == [("e1", "pass"), ("e1", "pass"), ("e2", "undecided"), ("e2", "pass")]
-    assert "nothing is judged" in gated.results[2].said
+    assert "nothing is judged" in gated.results[2].message
 
 
 def test_the_worst_group_is_worse_than_the_reference_in_what_is_wanted_too(
@@ -155,7 +157,7 @@ def test_what_happens_to_nobody_or_to_everybody_is_bounded_against_the_reference
     spread, reference = of(gated, editor="e1", kind="disparity")
     assert (spread.verdict, reference.verdict) == ("pass", "pass")
     assert spread.figure.high == reference.figure.high and 0.1 < (spread.figure.high or 0) < 0.5
-    assert ("everybody" if score == 5 else "nobody") in spread.said
+    assert ("everybody" if score == 5 else "nobody") in spread.message
 
 
 def table(audit: Audit, id: str) -> list[dict[str, Any]]:
@@ -173,9 +175,9 @@ def test_an_analysis_is_gated_as_the_scores_that_it_is_of(
     tables += [_primary(audit), _apart(audit, "race"), *_groups(audit, "race")]
     for ending in ("csv", "parquet"):
         writing.write(tmp_path / ending, tables, (), audit.inputs, 0, ending)
-    computed = gated.plain()["results"][1:]
+    computed = gated.to_dict()["results"][1:]
     for ending in ("csv", "parquet"):
-        read = gate.gate(tmp_path / ending, gated.policy).plain()["results"][1:]
+        read = gate.gate(tmp_path / ending, gated.policy).to_dict()["results"][1:]
         assert [one["said"] for one in read] == [one["said"] for one in computed]
         for one, other in zip(read, computed, strict=True):
             assert one["low"] == pytest.approx(other["low"]) and one["verdict"] == other["verdict"]
@@ -199,12 +201,12 @@ def test_a_run_closes_the_gate_for_the_editor_that_skips_edits(gated_run: Path, 
     _, worst = of(gated, editor="skips", kind="soft_erasure")
     assert worst.verdict == "fail" and worst.figure.group == "black"
     (spread,) = of(gated, editor="skips", kind="disparity")
-    assert spread.verdict == "fail" and "Highest Black" in spread.said
+    assert spread.verdict == "fail" and "Highest Black" in spread.message
     assert "fail" not in {one.verdict.value for one in of(gated, editor="even")}
     assert [one.verdict.value for one in of(gated, editor="skips", kind="refusal_gap")] == ["pass"]
-    assert "happened to nobody" in of(gated, editor="skips", kind="refusal_gap")[0].said
+    assert "happened to nobody" in of(gated, editor="skips", kind="refusal_gap")[0].message
     judges = of(gated, kind="calibration")
-    assert [one.verdict.value for one in judges] == ["fail", "fail"] and "stillme calibrate" in judges[0].said
+    assert [one.verdict.value for one in judges] == ["fail", "fail"] and "stillme calibrate" in judges[0].message
 
 
 def test_an_unfinished_run_closes_the_gate(tmp_path: Path) -> None:
@@ -216,7 +218,7 @@ def test_an_unfinished_run_closes_the_gate(tmp_path: Path) -> None:
     for word, code in (("fail", 5), ("warn", 0), ("pass", 0)):
         assert run(tmp_path / "run", policy(tmp_path / "policy.yaml", rule, incomplete=word)) == code
     gated = gate.gate(tmp_path / "run", policy(tmp_path / "policy.yaml", rule))
-    assert "19 edits" in gated.results[0].said and "stillme run" in gated.results[0].said
+    assert "19 edits" in gated.results[0].message and "stillme run" in gated.results[0].message
 
 
 def test_gating_writes_nothing_into_the_run(gated_run: Path, tmp_path: Path) -> None:
@@ -238,7 +240,8 @@ def test_gating_writes_nothing_into_the_run(gated_run: Path, tmp_path: Path) -> 
 
 def made_up(protocol: Protocol, judges: dict[str, Calibrated] | None = None, left: Left | None = None) -> Evidence:
     frame = pl.DataFrame({"editor": ["e"], "outcome": ["edit_succeeded"]})
-    return Evidence("x", protocol, lambda id: frame if id == "outcomes_by_editor" else None, lambda: judges, left)
+    table = {"outcomes_by_editor": frame}.get
+    return Evidence(name="x", protocol=protocol, table=table, judges=lambda: judges, left=left)
 
 
 def test_judges_have_to_be_calibrated_and_pass(protocol: Protocol, tmp_path: Path) -> None:
@@ -252,7 +255,7 @@ def test_judges_have_to_be_calibrated_and_pass(protocol: Protocol, tmp_path: Pat
     found = {one.about: one for one in judged(made_up(protocol, judges), path).results[1:]}
     told = {name.removeprefix("judge "): one.verdict.value for name, one in found.items()}
     assert told == {"good": "pass", "bad": "fail", "open": "undecided", "never": "fail"}
-    assert "sees what is not there" in found["judge bad"].said
+    assert "sees what is not there" in found["judge bad"].message
     path = policy(tmp_path / "policy.yaml", {"kind": "calibration", "judge": "good"})
     assert judged(made_up(protocol, judges, Left()), path).is_open
 
@@ -262,7 +265,7 @@ def test_an_editor_without_a_number_does_not_pass(protocol: Protocol, tmp_path: 
     empty = pl.DataFrame(
         {"editor": ["e"], "outcome": ["soft_erasure"], "asked": [0], "missing": [0], "persons": [0]}
     )
-    gated = judged(Evidence("x", protocol, lambda id: empty, lambda: None, Left()), path)
+    gated = judged(Evidence(name="x", protocol=protocol, table=lambda id: empty, left=Left()), path)
     assert [one.verdict.value for one in gated.results] == ["pass", "undecided"] and not gated.is_open
 
 

@@ -100,7 +100,7 @@ def test_an_optional_rule_may_be_about_nothing(planted_scores: Path, tmp_path: P
     path.write_text(f"{HEAD}{rules}", encoding="utf-8")
     found = gate.gate(planted_scores, path)
     assert found.is_open and found.results[1].verdict == "skipped"
-    assert "'x' is not an editor of the run" in found.results[1].said
+    assert "'x' is not an editor of the run" in found.results[1].message
 
 
 def test_kinds_are_also_words_of_the_protocol(protocol: Protocol, tmp_path: Path) -> None:

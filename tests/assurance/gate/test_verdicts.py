@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme.assurance.gate.verdicts import Effect, Verdict, effect, verdict
+from stillme.assurance.gate.results import Effect, Verdict, effect_of, verdict_on
 from stillme.protocol import Protocol
 from stillme.stats.extremes import corrected, mean_ends, share_ends
 from stillme.stats.outcomes import mark
@@ -24,7 +24,7 @@ maybe = st.one_of(st.none(), numbers)
 @given(ends, numbers)
 def test_a_verdict_is_where_the_interval_lies(interval: list[float], threshold: float) -> None:
     low, high = interval
-    found = verdict(low, high, at_most=threshold)
+    found = verdict_on(low, high, at_most=threshold)
     assert (found is Verdict.PASS) == (high <= threshold)
     assert (found is Verdict.FAIL) == (low > threshold)
     assert (found is Verdict.UNDECIDED) == (low <= threshold < high)
@@ -35,13 +35,13 @@ def test_a_lower_threshold_is_an_upper_one_turned_round(
     low: float | None, high: float | None, threshold: float
 ) -> None:
     below, above = (None if end is None else -end for end in (high, low))
-    assert verdict(low, high, at_least=threshold) is verdict(below, above, at_most=-threshold)
+    assert verdict_on(low, high, at_least=threshold) is verdict_on(below, above, at_most=-threshold)
 
 
 @given(maybe, maybe, numbers, numbers)
 def test_of_two_thresholds_the_worse_counts(low: float | None, high: float | None, a: float, b: float) -> None:
-    both = verdict(low, high, at_least=a, at_most=b)
-    each = {verdict(low, high, at_least=a), verdict(low, high, at_most=b)}
+    both = verdict_on(low, high, at_least=a, at_most=b)
+    each = {verdict_on(low, high, at_least=a), verdict_on(low, high, at_most=b)}
     worst = next(v for v in (Verdict.FAIL, Verdict.UNDECIDED, Verdict.PASS) if v in each)
     assert both is worst
 
@@ -51,26 +51,26 @@ def test_allowing_more_never_makes_it_worse(
     low: float | None, high: float | None, threshold: float, more: float
 ) -> None:
     order = [Verdict.FAIL, Verdict.UNDECIDED, Verdict.PASS]
-    stricter, looser = (verdict(low, high, at_most=limit) for limit in (threshold, threshold + more))
+    stricter, looser = (verdict_on(low, high, at_most=limit) for limit in (threshold, threshold + more))
     assert order.index(looser) >= order.index(stricter)
 
 
 @pytest.mark.parametrize("nothing", [None, math.nan])
 def test_what_is_not_known_decides_nothing(nothing: float | None) -> None:
-    assert verdict(nothing, nothing, at_most=1.0) is Verdict.UNDECIDED
-    assert verdict(0.0, nothing, at_most=0.5) is Verdict.UNDECIDED, "no upper end: it may be anywhere above"
-    assert verdict(0.6, nothing, at_most=0.5) is Verdict.FAIL, "all of it lies above, however far"
-    assert verdict(0.1, 0.2) is Verdict.UNDECIDED, "nothing is asked"
+    assert verdict_on(nothing, nothing, at_most=1.0) is Verdict.UNDECIDED
+    assert verdict_on(0.0, nothing, at_most=0.5) is Verdict.UNDECIDED, "no upper end: it may be anywhere above"
+    assert verdict_on(0.6, nothing, at_most=0.5) is Verdict.FAIL, "all of it lies above, however far"
+    assert verdict_on(0.1, 0.2) is Verdict.UNDECIDED, "nothing is asked"
 
 
 def test_what_verdicts_do_to_the_gate() -> None:
     closes, warns, none = Effect.CLOSES, Effect.WARNS, Effect.NONE
     fail, undecided = Verdict.FAIL, Verdict.UNDECIDED
-    assert [effect(fail, "fail", o) for o in ("fail", "warn", "pass")] == [closes] * 3
-    assert [effect(fail, "warn", o) for o in ("fail", "warn", "pass")] == [warns] * 3
-    assert [effect(undecided, "fail", o) for o in ("fail", "warn", "pass")] == [closes, warns, none]
-    assert [effect(undecided, "warn", o) for o in ("fail", "warn", "pass")] == [warns, warns, none]
-    assert effect(Verdict.PASS, "fail", "fail") is effect(Verdict.SKIPPED, "fail", "fail") is none
+    assert [effect_of(fail, "fail", o) for o in ("fail", "warn", "pass")] == [closes] * 3
+    assert [effect_of(fail, "warn", o) for o in ("fail", "warn", "pass")] == [warns] * 3
+    assert [effect_of(undecided, "fail", o) for o in ("fail", "warn", "pass")] == [closes, warns, none]
+    assert [effect_of(undecided, "warn", o) for o in ("fail", "warn", "pass")] == [warns, warns, none]
+    assert effect_of(Verdict.PASS, "fail", "fail") is effect_of(Verdict.SKIPPED, "fail", "fail") is none
 
 
 def test_bounds_at_another_level_are_those_that_the_tables_would_have(protocol: Protocol) -> None:

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from stillme.cli.render.selection import render_sample
 from stillme.core.errors import FaultsError, InputError
 from stillme.core.images import MAX_PIXELS
 from stillme.engine.progress import Progress
 from stillme.sources import heads
-from stillme.sources.selection import flow, render
+from stillme.sources.selection import flow
 from stillme.sources.selection import sample as sampling
 from stillme.sources.selection.pools import position
 from stillme.sources.selection.sample import Sampled
@@ -53,7 +54,7 @@ def test_one_candidate_a_cell_and_pool(tmp_path: Path) -> None:
     assert sorted((pool, cell) for pool, cell, _ in drawn(tmp_path / "work")) == [
         (pool, cell) for pool in (1, 2) for cell in sorted(KEYS)
     ]
-    assert "Every cell has all its candidates." in render.sampled(found, flow.plan(file).grid, file)
+    assert "Every cell has all its candidates." in render_sample(found, flow.plan(file).grid, file)
 
 
 def test_candidates_keep_where_they_come_from(tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ def test_what_cannot_be_used_is_named_and_replaced(tmp_path: Path, name: str) ->
         ("black-female-20s", 1, 2, 2, 1)
     ]
     assert len(drawn(tmp_path / "work")) == 7, "the rest is read"
-    shown = render.sampled(found, flow.plan(tmp_path / "s.yaml").grid, tmp_path / "s.yaml")
+    shown = render_sample(found, flow.plan(tmp_path / "s.yaml").grid, tmp_path / "s.yaml")
     assert "1 of 4 cells have fewer candidates" in shown and "1 of 2     2         1" in shown
 
 

@@ -27,7 +27,7 @@ class Analysed:
         """For a terminal."""
         return saying.words(self.tables, self.inputs, self.page)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For scripts: every table, row by row."""
         return {"page": str(self.page), "tables": {table.id: table.frame.to_dicts() for table in self.tables}}
 

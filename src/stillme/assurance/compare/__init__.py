@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from stillme.assurance.compare import compared as comparing
-from stillme.assurance.compare import driving
-from stillme.assurance.compare.compared import Asked, Compared
-from stillme.assurance.compare.driving import Advance
-from stillme.assurance.compare.saying import plain, words
-from stillme.assurance.compare.writing import write
+from stillme.assurance.compare.comparison import Asked, Compared, compare_sides
+from stillme.assurance.compare.findings import sentences, to_dict, write
+from stillme.assurance.compare.sequential import Advance, drive, is_audit
 from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
 
-__all__ = ["Asked", "Compared", "compare", "plain", "words", "write"]
+__all__ = ["Asked", "Compared", "compare", "sentences", "to_dict", "write"]
 
 
-def compare(asked: Asked, budget: int | None, advance: Advance, progress: Progress) -> Compared:
-    """Runs and tables as they are; audits step by step, under a budget of calls. `advance`: see `driving`."""
-    audits = [path for path in (asked.a, asked.b) if driving.is_audit(path)]
-    if audits and not (asked.sequential and budget):
+def compare(options: Asked, budget: int | None, advance: Advance, progress: Progress) -> Compared:
+    """Runs and tables as they are; audits step by step, under a budget of calls. `advance`: see `sequential`."""
+    audits = [path for path in (options.a, options.b) if is_audit(path)]
+    if audits and not (options.sequential and budget):
         raise InputError(
             f"{audits[0]} is an audit, not a run.",
             "Run it first (`stillme run`) and give its run, or add --sequential --budget CALLS to run both now.",
@@ -27,4 +24,4 @@ def compare(asked: Asked, budget: int | None, advance: Advance, progress: Progre
             "A budget is for audits that are still to be run.",
             "Give at least one audit.yaml, or leave --budget out.",
         )
-    return driving.drive(asked, budget, advance, progress) if audits and budget else comparing.compare(asked)
+    return drive(options, budget, advance, progress) if audits and budget else compare_sides(options)

@@ -9,7 +9,7 @@ import polars as pl
 
 from stillme.analysis.numbers import DASH, SPACE, percent, signed
 from stillme.analysis.tables.tables import Row, Shown, Tabled, probability, whole, wide, within, word
-from stillme.assurance.compare.compared import Compared
+from stillme.assurance.compare.comparison import Compared
 from stillme.stats.intervals import LEVEL
 from stillme.stats.versions import (
     BETTER,
@@ -40,146 +40,108 @@ def points(margin: float) -> str:
 
 def verdicts(margin: float) -> dict[str, str]:
     """Verdicts as tables print them."""
-    same = {name: name for name in (BETTER, WORSE, UP, DOWN, UNDECIDED)}
-    return {**same, NO_WORSE: f"not worse by > {points(margin)}", WITHIN: f"within ± {points(margin)}"}
+    unchanged = {name: name for name in (BETTER, WORSE, UP, DOWN, UNDECIDED)}
+    return {**unchanged, NO_WORSE: f"not worse by > {points(margin)}", WITHIN: f"within ± {points(margin)}"}
 
 
 def tables(compared: Compared) -> list[Tabled]:
     """Every table, those that a reader needs first first."""
-    made = (_watched, _steps, _outcomes, _groups, _uneven, _flips, _arms, _looks)
-    return [table for make in made for table in make(compared)]
+    everything = [*_person_after_person(compared), _outcomes(compared)]
+    everything += _with_all_persons(compared) if compared.driven is None else [_flips(compared)]
+    if compared.watched:
+        frame = pl.concat([sequence.looks() for sequence in compared.watched])
+        everything.append(Tabled("looks", LOOKS, "The confidence sequence after every person", frame))
+    return everything
 
 
-def _outcomes(compared: Compared) -> Iterator[Tabled]:
-    """What a fixed number of persons says; where audits stopped by what was seen, only means may be read."""
-    frame, names = compared.found.outcomes, labels(compared)
+def _person_after_person(compared: Compared) -> Iterator[Tabled]:
+    outcome = word("outcome", names=labels(compared))
+    difference = (_moved("difference", "B − A"), within(heading=SEQUENCE))
+    verdict = word("verdict", names=verdicts(compared.versions.margin))
+    shown: tuple[Shown, ...]
+    if compared.watched:
+        frame = pl.DataFrame([sequence.last() for sequence in compared.watched], schema=WATCHED)
+        shown = (outcome, *difference, verdict, whole("after", "decided after"), whole("persons"))
+        title = "B − A person after person, in percentage points; bounds hold at every look"
+        yield Tabled("sequence", LOOKS, title, frame, shown, first=True)
     if compared.driven is not None:
+        rows = [
+            {
+                **sequence.last(),
+                "step": number,
+                "persons": step.persons,
+                "scored": sequence.bounds.persons,
+                "calls": step.calls,
+            }
+            for number, step in enumerate(compared.driven.steps, 1)
+            for sequence in step.watched
+        ]
+        columns = ("step", "persons", "scored", "calls", "outcome", "difference", "low", "high", "verdict")
+        schema = {**WATCHED, **dict.fromkeys(("step", "scored", "calls"), pl.Int64)}
+        frame = pl.DataFrame(rows, schema=schema).select(columns)
+        shown = (whole("step"), whole("persons"), whole("calls"), outcome, *difference, verdict)
+        yield Tabled("steps", LOOKS, "What was run, step by step", frame, shown, first=True)
+
+
+def _outcomes(compared: Compared) -> Tabled:
+    """What a fixed number of persons says; where audits stopped by what was seen, only means and counts may be
+    read."""
+    is_fixed, frame, names = compared.driven is None, compared.versions.outcomes, labels(compared)
+    if not is_fixed:
         frame = frame.select(
             "outcome", "kind", "cases", "pairs", "a_only", "b_only", "persons", "a", "b", "difference"
         )
     shown = [word("outcome", names=names), _mean("a", "A"), _mean("b", "B"), _moved("difference", "B − A")]
-    if compared.driven is None:
-        shown += [within(), word("verdict", names=verdicts(compared.found.margin))]
+    shown += [within(), word("verdict", names=verdicts(compared.versions.margin))] if is_fixed else []
     shown += [whole("persons"), *wide(whole("pairs"), whole("a_only", "A only"), whole("b_only", "B only"))]
-    if compared.driven is None:
-        shown += wide(probability("p"), probability("p_holm", "corrected p"))
-    yield Tabled("outcomes", FIXED, "B − A by outcome, in percentage points", frame, tuple(shown), first=True)
+    shown += wide(probability("p"), probability("p_holm", "corrected p")) if is_fixed else []
+    return Tabled("outcomes", FIXED, "B − A by outcome, in percentage points", frame, tuple(shown), first=True)
 
 
-def _groups(compared: Compared) -> Iterator[Tabled]:
-    if compared.driven is not None:
-        return
-    names = labels(compared) | _group_labels(compared)
-    frame = compared.found.groups
-    shown = (
+def _with_all_persons(compared: Compared) -> Iterator[Tabled]:
+    group_labels = compared.protocol.groups.labels
+    outcomes = labels(compared)
+    groups = {name: label for d in compared.protocol.groups.dimensions for name, label in group_labels(d).items()}
+    names = outcomes | groups
+    p_values = (probability("p"), probability("p_holm", "corrected p"))
+    shown: tuple[Shown, ...] = (
         *(word("dimension"), word("group", names=names), word("outcome", names=names)),
         *(_mean("a", "A"), _mean("b", "B"), _moved("difference", "B − A"), within()),
-        *(whole("persons"), whole("pairs"), probability("p"), probability("p_holm", "corrected p")),
-        word("verdict"),
+        *(whole("persons"), whole("pairs"), *p_values, word("verdict")),
     )
-    yield Tabled("by_group", FIXED, "B − A by perceived group", frame, shown)
+    yield Tabled("by_group", FIXED, "B − A by perceived group", compared.versions.groups, shown)
+    if compared.versions.uneven.height:
+        shown = (
+            *(word("dimension"), word("group", names=names), word("reference", names=names)),
+            *(word("outcome", names=names), _moved("difference", "difference"), within()),
+            *(whole("persons"), whole("reference_persons", "of the reference"), *p_values),
+        )
+        title = "Did it change more for a group than for the reference group? (B − A) − (B − A), in points"
+        yield Tabled("difference_of_differences", FIXED, title, compared.versions.uneven, shown)
+    yield _flips(compared)
+    # Intervals of other arms are for reading; none is claimed about.
+    if compared.arms.select("experiment", "arm").unique().height > 1:
+        shown = (
+            *(word("experiment"), word("arm"), word("outcome", names=outcomes)),
+            *(_moved("difference", "B − A"), within(), whole("persons"), whole("pairs")),
+        )
+        yield Tabled("by_arm", FIXED, "B − A in every experiment and arm that both have", compared.arms, shown)
 
 
-def _uneven(compared: Compared) -> Iterator[Tabled]:
-    if compared.driven is not None or not compared.found.uneven.height:
-        return
-    names = labels(compared) | _group_labels(compared)
-    shown = (
-        *(word("dimension"), word("group", names=names), word("reference", names=names)),
-        *(word("outcome", names=names), _moved("difference", "difference"), within()),
-        *(whole("persons"), whole("reference_persons", "of the reference")),
-        *(probability("p"), probability("p_holm", "corrected p")),
-    )
-    title = "Did it change more for a group than for the reference group? (B − A) − (B − A), in points"
-    yield Tabled("difference_of_differences", FIXED, title, compared.found.uneven, shown)
-
-
-def _flips(compared: Compared) -> Iterator[Tabled]:
-    shown = (
-        word("outcome", names=labels(compared)),
-        *(whole(name, title) for name, title in _FLIPS.items()),
-        *wide(probability("p", "p, pairs independent"), probability("p_persons", "p, by person")),
-    )
-    frame = compared.found.flips
-    if compared.driven is not None:
-        frame, shown = frame.drop("p", "p_persons"), shown[:-2]
-    title = "Pairs of edits that changed sides, for reading"
-    yield Tabled("flips", FIXED, title, frame, shown)
-
-
-_FLIPS = {
-    "pairs": "",
-    "both": "",
-    "a_only": "A only",
-    "b_only": "B only",
-    "neither": "",
-    "mixed": "",
-    "persons": "",
-}
-
-
-def _arms(compared: Compared) -> Iterator[Tabled]:
-    """Intervals of other arms are for reading; none is claimed about."""
-    known = compared.arms.select("experiment", "arm").unique()
-    if known.height < 2 or compared.driven is not None:
-        return
-    shown = (
-        *(word("experiment"), word("arm"), word("outcome", names=labels(compared))),
-        *(_moved("difference", "B − A"), within(), whole("persons"), whole("pairs")),
-    )
-    yield Tabled("by_arm", FIXED, "B − A in every experiment and arm that both have", compared.arms, shown)
-
-
-# Person after person
-
-
-def _watched(compared: Compared) -> Iterator[Tabled]:
-    if not compared.watched:
-        return
-    frame = pl.DataFrame([one.last() for one in compared.watched], schema=WATCHED)
-    shown = (
-        word("outcome", names=labels(compared)),
-        _moved("difference", "B − A"),
-        within(heading=SEQUENCE),
-        word("verdict", names=verdicts(compared.found.margin)),
-        whole("after", "decided after"),
-        whole("persons"),
-    )
-    title = "B − A person after person, in percentage points; bounds hold at every look"
-    yield Tabled("sequence", LOOKS, title, frame, shown, first=True)
-
-
-def _steps(compared: Compared) -> Iterator[Tabled]:
-    if compared.driven is None:
-        return
-    rows = [
-        {**one.last(), "step": number, "persons": step.persons, "scored": one.bounds.persons, "calls": step.calls}
-        for number, step in enumerate(compared.driven.steps, 1)
-        for one in step.watched
+def _flips(compared: Compared) -> Tabled:
+    frame = compared.versions.flips
+    shown = [
+        *(word("outcome", names=labels(compared)), whole("pairs"), whole("both"), whole("a_only", "A only")),
+        *(whole("b_only", "B only"), whole("neither"), whole("mixed"), whole("persons")),
     ]
-    chosen = ("step", "persons", "scored", "calls", "outcome", "difference", "low", "high", "verdict")
-    schema = {**WATCHED, **dict.fromkeys(("step", "scored", "calls"), pl.Int64)}
-    frame = pl.DataFrame(rows, schema=schema).select(chosen)
-    shown = (
-        *(whole("step"), whole("persons"), whole("calls"), word("outcome", names=labels(compared))),
-        *(_moved("difference", "B − A"), within(heading=SEQUENCE)),
-        word("verdict", names=verdicts(compared.found.margin)),
-    )
-    yield Tabled("steps", LOOKS, "What was run, step by step", frame, shown, first=True)
-
-
-def _looks(compared: Compared) -> Iterator[Tabled]:
-    if compared.watched:
-        frame = pl.concat([one.looks() for one in compared.watched])
-        yield Tabled("looks", LOOKS, "The confidence sequence after every person", frame)
+    if compared.driven is None:
+        shown += wide(probability("p", "p, pairs independent"), probability("p_persons", "p, by person"))
+    else:
+        frame = frame.drop("p", "p_persons")
+    return Tabled("flips", FIXED, "Pairs of edits that changed sides, for reading", frame, tuple(shown))
 
 
 # How columns are written
-
-
-def _group_labels(compared: Compared) -> dict[str, str]:
-    groups = compared.protocol.groups
-    return {name: label for d in groups.dimensions for name, label in groups.labels(d).items()}
 
 
 def _mean(key: str, heading: str) -> Shown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stillme.assurance.evidence.checking import DIFFERS, Verified, verify
-from stillme.assurance.evidence.packing import Bundled, bundle
+from stillme.assurance.evidence.contents import Bundled, bundle
+from stillme.assurance.evidence.verification import DIFFERS, Verified, verify
 
 __all__ = ["DIFFERS", "Bundled", "Verified", "bundle", "verify"]

@@ -8,6 +8,7 @@ are believed only as far as they fit the archive, and nothing is unpacked but th
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import struct
 import zipfile
@@ -21,14 +22,14 @@ from typing import IO, Protocol
 from stillme.core.atomic import open_replacement
 from stillme.core.errors import InputError, SurroundingsError, disk
 
-MOST_FILES = 1_000_000
-MOST_TIMES = 200  # larger than packed; tables and ledgers pack 5 to 30 times
+MAX_FILES = 1_000_000
+MAX_RATIO = 200  # unpacked to packed; tables and ledgers have 5 to 30
 ALLOWANCE = 64 * 2**20  # bytes that are unpacked however small the archive is
-PIECE = 1 << 20
-_MOMENT = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say: nothing tells when it was packed
+PIECE_BYTES = 1 << 20
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say: nothing tells when it was packed
 _PLAIN_FILE = (stat.S_IFREG | 0o644) << 16
-_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a bound
-_STORED = (".png", ".jpg", ".jpeg", ".webp", ".parquet", ".zip")  # packed already
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a bound
+_STORED = (".png", ".jpg", ".jpeg", ".webp", ".parquet", ".zip")  # compressed already
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 _AGAIN = "Ask whoever made it for the bundle again."
 
@@ -51,11 +52,11 @@ def pieces(files: Files, name: str) -> Iterator[bytes]:
     """The content of a file, a piece at a time; damage is a sentence."""
     try:
         with damaged(f"{files.where}: {name}"), files.open(name) as file:
-            while piece := file.read(PIECE):
+            while piece := file.read(PIECE_BYTES):
                 yield piece
     except OSError as error:  # also of an archive that says its files begin before it does
-        said = f"{files.where}: {name} cannot be read: {error.strerror or error}."
-        raise InputError(said, _AGAIN) from error
+        problem = f"{files.where}: {name} cannot be read: {error.strerror or error}."
+        raise InputError(problem, _AGAIN) from error
 
 
 def content(files: Files, name: str) -> bytes:
@@ -91,17 +92,18 @@ class Folder:
     """An unpacked bundle."""
 
     def __init__(self, path: Path) -> None:
-        self.where, self._path = str(path), path
+        self.where = str(path)
+        self._path = path
         self._sizes: dict[str, int] = {}
         self._odd: list[str] = []
-        self._look(path)
+        self._scan(path)
 
-    def _look(self, folder: Path) -> None:
+    def _scan(self, folder: Path) -> None:
         with disk(folder), os.scandir(folder) as entries:
-            for entry in sorted(entries, key=lambda one: one.name):
+            for entry in sorted(entries, key=lambda entry: entry.name):
                 name = Path(entry.path).relative_to(self._path).as_posix()
                 if entry.is_dir(follow_symlinks=False):
-                    self._look(Path(entry.path))
+                    self._scan(Path(entry.path))
                 elif entry.is_file(follow_symlinks=False):
                     self._sizes[name] = entry.stat(follow_symlinks=False).st_size
                 else:
@@ -122,10 +124,11 @@ class Packed:
     """A zip. Refuses one whose names lead elsewhere or whose sizes cannot be true."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
-        self.where, self._archive = str(path), archive
+        self.where = str(path)
+        self._archive = archive
         entries = archive.infolist()
-        _check_names(path, entries)
-        _check_sizes(path, entries)
+        if problem := _name_problem(entries) or _size_problem(entries, path.stat().st_size):
+            raise InputError(f"{path} was not opened: {problem}.", f"Nothing was unpacked. {_AGAIN}")
         self._entries = {entry.filename: entry for entry in entries if not entry.is_dir()}
 
     def sizes(self) -> Mapping[str, int]:
@@ -145,32 +148,29 @@ def is_inside(name: str) -> bool:
     return plain and bool(parts) and ".." not in parts
 
 
-def _check_names(path: Path, entries: list[zipfile.ZipInfo]) -> None:
+def _name_problem(entries: list[zipfile.ZipInfo]) -> str:
     names = Counter(entry.filename.casefold() for entry in entries)
     for entry in entries:
         if not is_inside(entry.filename):
-            raise _refused(path, f"the name {entry.filename!r} leads out of the bundle")
+            return f"the name {entry.filename!r} leads out of the bundle"
         if stat.S_ISLNK(entry.external_attr >> 16):
-            raise _refused(path, f"{entry.filename} is a link")
+            return f"{entry.filename} is a link"
         if entry.flag_bits & 0x1:
-            raise _refused(path, f"{entry.filename} is encrypted")
-        if entry.compress_type not in _PACKINGS:
-            raise _refused(path, f"{entry.filename} is packed in a way that no bundle is")
+            return f"{entry.filename} is encrypted"
+        if entry.compress_type not in _COMPRESSIONS:
+            return f"{entry.filename} is packed in a way that no bundle is"
         if names[entry.filename.casefold()] > 1:
-            raise _refused(path, f"{entry.filename} is in it more than once")
+            return f"{entry.filename} is in it more than once"
+    return ""
 
 
-def _check_sizes(path: Path, entries: list[zipfile.ZipInfo]) -> None:
-    whole = sum(entry.file_size for entry in entries)
-    most = path.stat().st_size * MOST_TIMES + ALLOWANCE
-    if len(entries) > MOST_FILES:
-        raise _refused(path, f"it lists {len(entries):,} files")
-    if whole > most:
-        raise _refused(path, f"it claims {whole:,} bytes unpacked, more than any bundle of its size has")
-
-
-def _refused(path: Path, why: str) -> InputError:
-    return InputError(f"{path} was not opened: {why}.", f"Nothing was unpacked. {_AGAIN}")
+def _size_problem(entries: list[zipfile.ZipInfo], packed_bytes: int) -> str:
+    if len(entries) > MAX_FILES:
+        return f"it lists {len(entries):,} files"
+    unpacked_bytes = sum(entry.file_size for entry in entries)
+    if unpacked_bytes > packed_bytes * MAX_RATIO + ALLOWANCE:
+        return f"it claims {unpacked_bytes:,} bytes unpacked, more than any bundle of its size has"
+    return ""
 
 
 # Writing
@@ -185,12 +185,13 @@ def pack(folder: Path, target: Path) -> None:
 
 
 def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
-    entry = zipfile.ZipInfo(name, _MOMENT)
-    entry.create_system, entry.external_attr = 3, _PLAIN_FILE
+    entry = zipfile.ZipInfo(name, _TIME)
+    entry.create_system = 3  # Unix, wherever it is packed
+    entry.external_attr = _PLAIN_FILE
     entry.compress_type = zipfile.ZIP_STORED if path.suffix in _STORED else zipfile.ZIP_DEFLATED
     entry.file_size = path.stat().st_size
     with path.open("rb") as source, archive.open(entry, "w") as packed:
-        while piece := source.read(PIECE):
+        while piece := source.read(PIECE_BYTES):
             packed.write(piece)
 
 
@@ -213,14 +214,12 @@ def text(files: Files, name: str) -> str:
         raise InputError(f"{files.where}: {name} is not text (UTF-8).", _AGAIN) from error
 
 
-def room(folder: Path, wanted: int) -> None:
-    """Refuses before a disk is filled."""
-    import shutil
-
+def refuse_full_disk(folder: Path, n_bytes: int) -> None:
+    """Refuse before a disk is filled."""
     with disk(folder):
         free = shutil.disk_usage(folder).free
-    if wanted > free:
+    if n_bytes > free:
         raise SurroundingsError(
-            f"{wanted:,} bytes are needed beside {folder}, and {free:,} are free.",
+            f"{n_bytes:,} bytes are needed beside {folder}, and {free:,} are free.",
             "Free some space, then try again.",
         )

@@ -12,16 +12,16 @@ from contextlib import closing
 from pathlib import Path
 
 from stillme.core.errors import SurroundingsError
-from stillme.core.records import digest
+from stillme.core.records import Portrait, digest
 from stillme.ledger import Run
 from stillme.ledger.database import MIGRATIONS, UNREADABLE, connect, migrate
 from stillme.ledger.run import settings_hash
 from stillme.plan.design import Design
 from stillme.protocol import from_files
-from stillme.steps import judge as judging
+from stillme.steps.judge import wanted as all_looks
 from stillme.steps.measure import measurement_key
 
-NAMED = 5  # faults of a kind that are told one by one
+MAX_LISTED = 5  # faults of a kind that are named one by one
 _SAFE = ("PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON")
 Row = tuple[object, ...]
 
@@ -32,7 +32,7 @@ def damage(path: Path) -> Iterator[str]:
         with closing(connect(path, read_only=True)) as connection:
             for pragma in _SAFE:
                 connection.execute(pragma)
-            yield from _told(connection)
+            yield from _integrity_errors(connection)
     except UNREADABLE as error:
         yield f"The ledger cannot be read: {error}."
     except SurroundingsError as error:
@@ -41,33 +41,26 @@ def damage(path: Path) -> Iterator[str]:
         yield f"The ledger cannot be read: {error.__cause__}."
 
 
-def _told(connection: sqlite3.Connection) -> Iterator[str]:
-    found = [said for (said,) in connection.execute("PRAGMA integrity_check")]
-    if found != ["ok"]:
-        yield f"The ledger is damaged: {'; '.join(str(said) for said in found[:NAMED])}."
+def _integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
+    errors = [str(error) for (error,) in connection.execute("PRAGMA integrity_check")]
+    if errors != ["ok"]:
+        yield f"The ledger is damaged: {'; '.join(errors[:MAX_LISTED])}."
         return
-    for table, row, other, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(NAMED):
+    for table, row, other, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_LISTED):
         yield f"The ledger's table {table} refers in row {row} to a row of {other} that is not there."
-    yield from _schema(connection)
-
-
-def _schema(connection: sqlite3.Connection) -> Iterator[str]:
-    """Tables, indices and the triggers that keep rows from being changed: all there, and nothing besides."""
+    # Tables, indices and the triggers that keep rows from being changed: all there, and nothing besides.
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > len(MIGRATIONS):
         yield f"The ledger has schema {version}; this stillme knows up to {len(MIGRATIONS)}: install a newer one."
         return
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         migrate(fresh, ":memory:", MIGRATIONS[:version])
-        wanted, found = _named(fresh), _named(connection)
-    for kind, name in sorted(wanted - found):
+        query = "SELECT type, name FROM sqlite_master"
+        expected, present = (set(ledger.execute(query)) for ledger in (fresh, connection))
+    for kind, name in sorted(expected - present):
         yield f"The ledger lacks the {kind} {name}."
-    for kind, name in sorted(found - wanted):
+    for kind, name in sorted(present - expected):
         yield f"The ledger has a {kind} {name} that stillme does not make."
-
-
-def _named(connection: sqlite3.Connection) -> set[tuple[str, str]]:
-    return set(connection.execute("SELECT type, name FROM sqlite_master"))
 
 
 # Keys
@@ -79,18 +72,21 @@ def strayed(run: Run, design: Design) -> Iterator[str]:
     if from_files(json.loads(meta["protocol_files"]), "protocol").hash != meta["protocol_hash"]:
         yield "The ledger's protocol is not the one whose hash it gives."
     for table, query, key in _KEYS:
-        yield from _wrong(table, ((row[0], key(row)) for row in run.query(query)))
-    yield from _wrong("trial", _trials(run))
-    yield from _wrong("portrait", _portraits(run))
-    yield from _looks(run, design)
+        yield from _changed_rows(table, (str(row[0]) for row in run.query(query) if row[0] != key(row)))
+    yield from _changed_rows("trial", _changed_trials(run))
+    portraits = run.portraits([key for (key,) in run.query("SELECT key FROM portrait ORDER BY key")])
+    yield from _changed_rows("portrait", (p.key for p in portraits if p.key != _portrait_key(p)))
+    yield from _changed_rows("verdict", _changed_verdicts(run, design))
 
 
-def counted(run: Run) -> int:
-    """How many rows have a key that is made anew."""
+def count_keys(run: Run) -> int:
+    """How many rows have a key that is recomputed."""
     tables = [table for table, _, _ in _KEYS] + ["trial", "portrait", "verdict"]
     return sum(int(run.query(f"SELECT count(*) FROM {table}")[0][0]) for table in tables)  # noqa: S608 (names are ours, values are parameters)
 
 
+# Table, what is read of it (the key first), and the key that the rest gives. Hashed as the ledger hashes: no word
+# of these digests may change.
 _KEYS: tuple[tuple[str, str, Callable[[Row], str]], ...] = (
     (
         "settings",
@@ -121,16 +117,17 @@ _KEYS: tuple[tuple[str, str, Callable[[Row], str]], ...] = (
 )
 
 
-def _portraits(run: Run) -> Iterator[tuple[object, str]]:
-    for portrait in run.portraits([key for (key,) in run.query("SELECT key FROM portrait ORDER BY key")]):
-        p = portrait
-        yield (
-            p.key,
-            digest("portrait", source=p.source, source_id=p.source_id, image=p.image, labels=dict(p.labels)),
-        )
+def _portrait_key(portrait: Portrait) -> str:
+    return digest(
+        "portrait",
+        source=portrait.source,
+        source_id=portrait.source_id,
+        image=portrait.image,
+        labels=dict(portrait.labels),
+    )
 
 
-def _trials(run: Run) -> Iterator[tuple[object, str]]:
+def _changed_trials(run: Run) -> Iterator[str]:
     """Trials with the edit that they need: both are hashes."""
     columns = "t.key, t.edit, t.experiment, t.arm, t.prompt, i.text, t.editor, t.settings, t.seed, t.portrait"
     rows = run.query(
@@ -139,33 +136,28 @@ def _trials(run: Run) -> Iterator[tuple[object, str]]:
         "LEFT JOIN portrait o ON o.key = t.partner"
     )
     for key, edit, experiment, arm, prompt, text, editor, settings, seed, portrait, image, partner, other in rows:
-        further = {"references": [other]} if partner else {}
-        made = digest("edit", image=image, instruction=text, settings=settings, seed=seed, **further)
+        references = {"references": [other]} if partner else {}
+        own_edit = digest("edit", image=image, instruction=text, settings=settings, seed=seed, **references)
         names = {"experiment": experiment, "arm": arm, "prompt": prompt, "editor": editor, "portrait": portrait}
         names |= {"partner": partner} if partner else {}
-        yield key, digest("trial", edit=made, **names) if made == edit else f"of another edit than {edit}"
+        if own_edit != edit or digest("trial", edit=own_edit, **names) != key:
+            yield str(key)
 
 
-def _looks(run: Run, design: Design) -> Iterator[str]:
+def _changed_verdicts(run: Run, design: Design) -> Iterator[str]:
     """Verdicts of the design's looks: by their keys they are of this edit, by this judge."""
     rows = run.query("SELECT key, edit, settings, repeat FROM verdict")
-    found = {key: (edit, settings, repeat) for key, edit, settings, repeat in rows}
-    wrong = (
-        look.key
-        for look in judging.wanted(run, design)
-        if look.key in found and found[look.key] != (look.trial.edit, design.judges[look.judge], look.repeat)
-    )
-    yield from _listed("verdict", wrong)
+    verdicts = {key: (edit, settings, repeat) for key, edit, settings, repeat in rows}
+    for look in all_looks(run, design):
+        own = (look.trial.edit, design.judges[look.judge], look.repeat)
+        if verdicts.get(look.key, own) != own:
+            yield look.key
 
 
-def _wrong(table: str, pairs: Iterator[tuple[object, str]]) -> Iterator[str]:
-    return _listed(table, (str(key) for key, made in pairs if key != made))
-
-
-def _listed(table: str, keys: Iterator[str]) -> Iterator[str]:
-    """The first few, and how many more."""
+def _changed_rows(table: str, keys: Iterator[str]) -> Iterator[str]:
+    """A sentence on each of the first few, and how many more."""
     wrong = list(keys)
-    for key in wrong[:NAMED]:
+    for key in wrong[:MAX_LISTED]:
         yield f"The ledger's row {key[:12]}… of {table} was changed: its key is not the hash of what it says."
-    if len(wrong) > NAMED:
-        yield f"{len(wrong) - NAMED:,} more rows of {table} were changed."
+    if len(wrong) > MAX_LISTED:
+        yield f"{len(wrong) - MAX_LISTED:,} more rows of {table} were changed."

@@ -11,13 +11,12 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from stillme.assurance.evidence import archive
-from stillme.assurance.evidence.archive import Files
+from stillme.assurance.evidence.archive import Files, content, pieces
 from stillme.core.errors import InputError
 from stillme.core.yaml import Frozen
 
 FILE = "MANIFEST.json"
-LARGEST = 256 * 2**20  # bytes of a manifest
+MAX_MANIFEST_BYTES = 256 * 2**20  # more would be an attempt to fill the memory
 _HASH = r"^[0-9a-f]{64}$"
 
 
@@ -65,14 +64,13 @@ class Said:
 
 def hashed(folder: Path) -> tuple[Entry, ...]:
     """Every file of a folder, by name, but for the manifest itself."""
-    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return tuple(_entry(folder, name) for name in found if name != FILE)
-
-
-def _entry(folder: Path, name: str) -> Entry:
-    with (folder / name).open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return Entry(path=name, bytes=(folder / name).stat().st_size, sha256=sha256)
+    entries = []
+    for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()):
+        if name != FILE:
+            with (folder / name).open("rb") as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            entries.append(Entry(path=name, bytes=(folder / name).stat().st_size, sha256=sha256))
+    return tuple(entries)
 
 
 def over_all(entries: tuple[Entry, ...]) -> str:
@@ -81,57 +79,56 @@ def over_all(entries: tuple[Entry, ...]) -> str:
     return hashlib.sha256("".join(f"{sha256}  {path}\n" for path, sha256 in lines).encode()).hexdigest()
 
 
-def write(folder: Path, about: Mapping[str, Any]) -> Manifest:
-    """Writes the manifest of everything that is in the folder."""
+def write_manifest(folder: Path, metadata: Mapping[str, Any]) -> Manifest:
+    """Write the manifest of everything that is in the folder."""
     entries = hashed(folder)
-    made = Manifest(bundle=1, files=entries, sha256=over_all(entries), **about)
-    (folder / FILE).write_text(made.text(), encoding="utf-8")
-    return made
+    manifest = Manifest(bundle=1, files=entries, sha256=over_all(entries), **metadata)
+    (folder / FILE).write_text(manifest.text(), encoding="utf-8")
+    return manifest
 
 
-def read(files: Files) -> Manifest:
+def read_manifest(files: Files) -> Manifest:
     """The manifest of a bundle, or a sentence about what it is not."""
     sizes = files.sizes()
-    if FILE not in sizes or sizes[FILE] > LARGEST:
+    if FILE not in sizes or sizes[FILE] > MAX_MANIFEST_BYTES:
         raise InputError(f"{files.where} is no bundle: it has no {FILE}.", "Give what `stillme bundle` wrote.")
     try:
-        return Manifest.model_validate_json(archive.content(files, FILE))
+        return Manifest.model_validate_json(content(files, FILE))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        said = f"{files.where}: {FILE} cannot be read: {place or 'it'}: {first['msg']}."
-        raise InputError(said, "A newer stillme may have made it; else it was changed.") from None
+        location = ".".join(str(part) for part in first["loc"]) or "it"
+        problem = f"{files.where}: {FILE} cannot be read: {location}: {first['msg']}."
+        raise InputError(problem, "A newer stillme may have made it; else it was changed.") from None
 
 
-def check(manifest: Manifest, files: Files) -> Iterator[Said]:
+def check_files(manifest: Manifest, files: Files) -> Iterator[Said]:
     """Every file there, each with its hash, nothing besides; the hash over all."""
-    listed, there = manifest.named, files.sizes()
+    listed, sizes = manifest.named, files.sizes()
     for name in files.odd():
         yield Said(name, "is a link or no plain file")
     if len(listed) != len(manifest.files):
         yield Said(FILE, "lists a file more than once")
-    for name in sorted(listed.keys() - there.keys()):
+    for name in sorted(listed.keys() - sizes.keys()):
         yield Said(name, "is listed in the manifest and not in the bundle")
-    for name in sorted(there.keys() - listed.keys() - {FILE}):
+    for name in sorted(sizes.keys() - listed.keys() - {FILE}):
         yield Said(name, "is in the bundle and not listed in the manifest")
-    for name in sorted(listed.keys() & there.keys()):
-        yield from _check_one(listed[name], there[name], files)
+    for name in sorted(listed.keys() & sizes.keys()):
+        if problem := _file_problem(listed[name], sizes[name], files):
+            yield Said(name, problem)
     if over_all(manifest.files) != manifest.sha256:
         yield Said(FILE, "its hash over all files is not that of the files it lists")
 
 
-def _check_one(entry: Entry, size: int, files: Files) -> Iterator[Said]:
+def _file_problem(entry: Entry, size: int, files: Files) -> str:
     if entry.bytes != size:
-        yield Said(entry.path, f"has {size:,} bytes, and {entry.bytes:,} by the manifest")
-        return
-    found = hashlib.sha256()
+        return f"has {size:,} bytes, and {entry.bytes:,} by the manifest"
+    digest = hashlib.sha256()
     try:
-        for piece in archive.pieces(files, entry.path):
-            found.update(piece)
+        for piece in pieces(files, entry.path):
+            digest.update(piece)
     except InputError as error:
-        yield Said(entry.path, error.sentence)
-        return
-    if found.hexdigest() != entry.sha256:
-        yield Said(
-            entry.path, f"has the SHA-256 {found.hexdigest()[:12]}…, and {entry.sha256[:12]}… by the manifest"
-        )
+        return error.sentence
+    sha256 = digest.hexdigest()
+    if sha256 != entry.sha256:
+        return f"has the SHA-256 {sha256[:12]}…, and {entry.sha256[:12]}… by the manifest"
+    return ""

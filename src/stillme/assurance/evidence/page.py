@@ -40,14 +40,14 @@ class Page:
     data: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
 
-def read(html: str) -> Page:
+def read_page(html: str) -> Page:
     reader = _Reader()
     reader.feed(html)
     reader.close()
     return reader.page
 
 
-def plain(text: str) -> str:
+def collapse_space(text: str) -> str:
     """One space wherever there is any."""
     return " ".join(text.split())
 
@@ -64,15 +64,18 @@ class _Reader(HTMLParser):
         self._rows: list[tuple[bool, list[tuple[str, bool]]]] = []  # of the open table: is heading, cells
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if self._svg is not None:
             self._svg.append(self.get_starttag_text() or "")
         elif tag == "svg":
             self._svg = [self.get_starttag_text() or ""]
-        self._linked(tag, given)
+        href = attributes.get("href", "")
+        if tag == "a" and href.startswith(CSV):
+            rows = csv.reader(io.StringIO(unquote(href.partition(",")[2])))
+            self.page.data[attributes.get("download", "")] = tuple(map(tuple, rows))
         if tag in _VOID:
             return
-        self._open.append((tag, given))
+        self._open.append((tag, attributes))
         if tag == "table":
             self._rows = []
         elif tag == "tr":
@@ -88,8 +91,8 @@ class _Reader(HTMLParser):
         if not any(name == tag for name, _ in self._open):
             return
         while self._open:
-            name, given = self._open.pop()
-            self._closed(name, given)
+            name, attributes = self._open.pop()
+            self._close(name, attributes)
             if name == tag:
                 break
 
@@ -100,43 +103,41 @@ class _Reader(HTMLParser):
             self._svg.append(data)
         elif self._texts:
             self._texts[-1].append(data)
-        elif text := plain(data):
-            self._say(text)
+        elif text := collapse_space(data):
+            self._add_sentence(text)
 
-    def _linked(self, tag: str, given: dict[str, str]) -> None:
-        href = given.get("href", "")
-        if tag == "a" and href.startswith(CSV):
-            text = unquote(href.partition(",")[2])
-            self.page.data[given.get("download", "")] = tuple(map(tuple, csv.reader(io.StringIO(text))))
-
-    def _closed(self, tag: str, given: dict[str, str]) -> None:
+    def _close(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "svg" and self._svg is not None and all(name != "svg" for name, _ in self._open):
-            self._draw("".join(self._svg))
+            figure = self._inside("figure") or self._inside("section") or "page"
+            self.page.drawn[figure] = self.page.drawn.get(figure, "") + "".join(self._svg)
+            self._svg = None
         if tag == "table":
-            self._table()
+            self._add_table()
         if tag not in UNITS:
             return
-        text = plain("".join(self._texts.pop()))
+        text = collapse_space("".join(self._texts.pop()))
         if tag in ("th", "td") and self._rows:
             is_heading, cells = self._rows.pop()
-            cells.append((text, "n" in given.get("class", "").split()))
-            self._rows.append((is_heading or given.get("scope") == "col", cells))
+            cells.append((text, "n" in attributes.get("class", "").split()))
+            self._rows.append((is_heading or attributes.get("scope") == "col", cells))
         elif text:
-            self._say(text)
+            self._add_sentence(text)
 
-    def _say(self, text: str) -> None:
+    def _add_sentence(self, text: str) -> None:
         self.page.sentences.setdefault(self._inside("section") or "page", []).append(text)
-
-    def _draw(self, markup: str) -> None:
-        self._svg = None
-        name = self._inside("figure") or self._inside("section") or "page"
-        self.page.drawn[name] = self.page.drawn.get(name, "") + markup
 
     def _inside(self, tag: str) -> str:
         """The id of the innermost element of a kind that has one."""
-        return next((given["id"] for name, given in reversed(self._open) if name == tag and given.get("id")), "")
+        return next(
+            (
+                attributes["id"]
+                for name, attributes in reversed(self._open)
+                if name == tag and attributes.get("id")
+            ),
+            "",
+        )
 
-    def _table(self) -> None:
+    def _add_table(self) -> None:
         id = self._inside("table") or self._inside("div") or f"{self._inside('section')}-{len(self.page.tables)}"
         heads = [cells for is_heading, cells in self._rows if is_heading]
         body = [cells for is_heading, cells in self._rows if not is_heading]
@@ -150,24 +151,19 @@ class _Reader(HTMLParser):
 def cells(table: Table) -> Iterator[tuple[str, str, str]]:
     """Row, column and text of every cell. A row is called by its words; rows of one name are numbered, as
     are columns: no cell may hide behind another."""
-    seen: dict[str, int] = {}
-    columns = _columns(table)
+    row_counts: dict[str, int] = {}
+    column_counts: dict[str, int] = {}
+    columns = [
+        _numbered(name or f"column {number}", column_counts) for number, name in enumerate(table.columns, 1)
+    ]
     for row in table.rows:
-        label = _numbered(_named(row, table), seen)
-        for place, text in enumerate(row):
-            yield label, columns[place] if place < len(columns) else f"column {place + 1}", text
+        words = [text for text, is_number in zip(row[1:], table.numeric[1:], strict=False) if not is_number]
+        name = ", ".join([*row[:1], *(word for word in words if word and len(word) < 60)][:4])
+        label = _numbered(name, row_counts)
+        for index, text in enumerate(row):
+            yield label, columns[index] if index < len(columns) else f"column {index + 1}", text
 
 
-def _columns(table: Table) -> list[str]:
-    seen: dict[str, int] = {}
-    return [_numbered(name or f"column {place}", seen) for place, name in enumerate(table.columns, 1)]
-
-
-def _numbered(name: str, seen: dict[str, int]) -> str:
-    seen[name] = seen.get(name, 0) + 1
-    return name if seen[name] == 1 else f"{name} ({seen[name]})"
-
-
-def _named(row: tuple[str, ...], table: Table) -> str:
-    words = [text for text, is_number in zip(row[1:], table.numeric[1:], strict=False) if not is_number]
-    return ", ".join([*row[:1], *(word for word in words if word and len(word) < 60)][:4])
+def _numbered(name: str, counts: dict[str, int]) -> str:
+    counts[name] = counts.get(name, 0) + 1
+    return name if counts[name] == 1 else f"{name} ({counts[name]})"

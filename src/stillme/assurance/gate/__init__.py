@@ -1,4 +1,4 @@
-"""A gate for releases: a policy's thresholds held against the bounds of intervals, never against bare numbers.
+"""A gate for releases: a policy's thresholds are compared with the bounds of intervals, never with bare numbers.
 
 `stillme gate`: read the policy, find every fault at once, compute the tables that its rules ask for, decide.
 """
@@ -8,80 +8,81 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from stillme.assurance.gate import policy as policies
 from stillme.assurance.gate.evidence import Evidence, look
-from stillme.assurance.gate.figure import Figure
 from stillme.assurance.gate.figures import figures
+from stillme.assurance.gate.files import Files, write
 from stillme.assurance.gate.matching import Mismatch, mismatches
-from stillme.assurance.gate.policy import Calibration, Placed, Policy, Rule
-from stillme.assurance.gate.results import CLOSED, Gated, Result, decided, of_completeness, sentence
-from stillme.assurance.gate.saying import words
-from stillme.assurance.gate.starting import start
-from stillme.assurance.gate.verdicts import Effect, Verdict, effect
-from stillme.assurance.gate.writing import Files, write
+from stillme.assurance.gate.policy import Calibration, Placed, Policy, read, read_head
+from stillme.assurance.gate.results import (
+    CLOSED,
+    Effect,
+    Figure,
+    Gated,
+    Result,
+    Verdict,
+    check_completeness,
+    decided,
+    effect_of,
+    sentence,
+)
+from stillme.assurance.gate.starter_policy import start
 from stillme.core.errors import FaultsError, InputError
 
-__all__ = ["CLOSED", "Files", "Gated", "gate", "named", "start", "words", "write"]
+__all__ = ["CLOSED", "Files", "Gated", "gate", "start", "write"]
 
 
-def named(run: Path | None) -> Path:
-    """What is to be gated, or a sentence where nothing was named."""
-    if run is None:
-        raise InputError("What is to be gated?", "`stillme gate RUN policy.yaml`; --init FILE writes a policy.")
-    return run
-
-
-def gate(path: Path, policy: Path, protocol: Path | None = None, seed: int = 0) -> Gated:
+def gate(path: Path | None, policy: Path, protocol: Path | None = None, seed: int = 0) -> Gated:
     """Every verdict of a policy on a run, an analysis or a table of scores; or every fault of the policy."""
-    policies.opened(policy)  # what is no policy is said before scores are read
+    if path is None:
+        raise InputError("What is to be gated?", "`stillme gate RUN policy.yaml`; --init FILE writes a policy.")
+    read_head(policy)  # a file that is not a policy is refused before the scores are read, which takes longer
     return judged(look(path, protocol, seed), policy)
 
 
 def judged(evidence: Evidence, path: Path) -> Gated:
-    policy = policies.read(path, evidence.protocol)
-    unmatched = {placed.place: list(mismatches(placed.rule, evidence)) for placed in policy.rules}
-    _raise_faults(policy, unmatched)
-    complete = of_completeness(evidence.left, policy.head.incomplete, policy.document.line(("incomplete",)))
-    results = [complete]
-    for placed in policy.rules:
-        results += _results(placed, policy, evidence, unmatched[placed.place])
-    return Gated(evidence.name, path, policy.head.name, tuple(results))
-
-
-def _raise_faults(policy: Policy, unmatched: dict[int, list[Mismatch]]) -> None:
+    policy = read(path, evidence.protocol)
     document, faults = policy.document, list(policy.document.faults)
+    unmatched = {placed.index: list(mismatches(placed.rule, evidence)) for placed in policy.rules}
     for placed in policy.rules:
         if not placed.rule.optional:
-            faults += [document.fault(("rules", placed.place, f), said) for f, said in unmatched[placed.place]]
+            fields = unmatched[placed.index]
+            faults += [document.fault(("rules", placed.index, field), problem) for field, problem in fields]
     if faults:
         step = "A rule that may be about nothing says `optional: true`." if any(unmatched.values()) else ""
         raise FaultsError(faults, step)
+    results = [check_completeness(evidence.left, policy.head.incomplete, document.line(("incomplete",)))]
+    for placed in policy.rules:
+        results += _results(placed, policy, evidence, unmatched[placed.index])
+    return Gated(evidence.name, path, policy.head.name, tuple(results))
 
 
 def _results(placed: Placed, policy: Policy, evidence: Evidence, unmatched: list[Mismatch]) -> Iterator[Result]:
     if unmatched:
-        yield _left_out(placed, unmatched)
+        problems = "; ".join(problem for _, problem in unmatched)
+        message = f"Left out, because it is about nothing here: {problems}."
+        yield _result(placed, Figure(what=placed.name), Verdict.SKIPPED, Effect.NONE, message)
         return
-    found = list(figures(placed.rule, evidence))
-    for figure in [*found, *_unseen(placed.rule, found, evidence)]:
-        verdict = decided(figure)
-        made = effect(verdict, placed.rule.severity, policy.otherwise(placed.rule))
-        yield _result(placed, figure, verdict, made, sentence(figure, verdict))
-
-
-def _unseen(rule: Rule, found: list[Figure], evidence: Evidence) -> Iterator[Figure]:
-    """Editors of which no table has a row: what is not there decides nothing, and must not pass for good."""
-    asked = () if isinstance(rule, Calibration) else rule.editor or evidence.editors
-    for editor in asked:
-        if editor not in {figure.editor for figure in found}:
+    rule = placed.rule
+    numbers = list(figures(rule, evidence))
+    # Editors of which no table has a row: what is not there decides nothing, and must not pass for good.
+    for editor in () if isinstance(rule, Calibration) else rule.editor or evidence.editors:
+        if editor not in {figure.editor for figure in numbers}:
             what = f"nothing to hold against {rule.kind.replace('_', ' ')}"
-            yield Figure(what, editor, who="everyone", verdict=Verdict.UNDECIDED)
+            numbers.append(Figure(what=what, editor=editor, who="everyone", verdict=Verdict.UNDECIDED))
+    for figure in numbers:
+        verdict = decided(figure)
+        effect = effect_of(verdict, rule.severity, policy.otherwise(rule))
+        yield _result(placed, figure, verdict, effect, sentence(figure, verdict))
 
 
-def _left_out(placed: Placed, unmatched: list[Mismatch]) -> Result:
-    said = f"Left out, because it is about nothing here: {'; '.join(said for _, said in unmatched)}."
-    return _result(placed, Figure(placed.name), Verdict.SKIPPED, Effect.NONE, said)
-
-
-def _result(placed: Placed, figure: Figure, verdict: Verdict, made: Effect, said: str) -> Result:
-    return Result(placed.name, placed.rule.kind, placed.place, placed.line, figure, verdict, made, said)
+def _result(placed: Placed, figure: Figure, verdict: Verdict, effect: Effect, message: str) -> Result:
+    return Result(
+        rule=placed.name,
+        kind=placed.rule.kind,
+        place=placed.index,
+        line=placed.line,
+        figure=figure,
+        verdict=verdict,
+        effect=effect,
+        message=message,
+    )

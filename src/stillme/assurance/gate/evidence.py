@@ -16,8 +16,8 @@ from typing import Any
 import polars as pl
 
 from stillme.analysis.tables.audit import Audit
-from stillme.analysis.tables.files import found as file_of
-from stillme.analysis.tables.files import read as read_file
+from stillme.analysis.tables.files import found as find_table_file
+from stillme.analysis.tables.files import read as read_table
 from stillme.analysis.tables.inputs import Asked, gather
 from stillme.analysis.tables.writing import ABOUT, FILES
 from stillme.core.errors import InputError
@@ -34,12 +34,11 @@ from stillme.stats.rates import rates
 from stillme.stats.signed import signed
 from stillme.stats.simultaneous import pairs
 from stillme.steps import calibrate
-from stillme.steps import edit as editing
-from stillme.steps import judge as judging
+from stillme.steps.edit import pending_edits
+from stillme.steps.judge import pending_judge_tasks
 
 Tables = Callable[[str], pl.DataFrame | None]
-_WORDS = {"editor", "outcome", "axis", "dimension", "group", "other", "kind", "reason"}
-_WORDS |= {"highest_group", "lowest_group", "worst_group"}
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,15 @@ class Calibrated:
     persons: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """`table`: by its id, None where there is none. `judges`: None where calibration cannot be known.
-    `left`: None where nobody said what was asked for."""
+    `left`: None where the edits that were asked for are not known."""
 
     name: str
     protocol: Protocol
     table: Tables
-    judges: Callable[[], Mapping[str, Calibrated] | None]
+    judges: Callable[[], Mapping[str, Calibrated] | None] = lambda: None
     left: Left | None
 
     @property
@@ -77,8 +76,13 @@ class Evidence:
 
     def groups(self, dimension: str) -> list[str]:
         """Those that somebody is of, in the protocol's order."""
-        here = set(_distinct(self.table(f"outcomes_by_{dimension}"), dimension))
-        return [group for group in self.protocol.groups.ids(dimension) if group in here]
+        present = set(_distinct(self.table(f"outcomes_by_{dimension}"), dimension))
+        return [group for group in self.protocol.groups.ids(dimension) if group in present]
+
+    def rows(self, id: str, **values: str) -> list[Row]:
+        """The rows of a table that have these values; none where there is no such table."""
+        frame = self.table(id)
+        return [] if frame is None else list(frame.filter(**values).iter_rows(named=True))
 
 
 def _distinct(frame: pl.DataFrame | None, column: str) -> list[str]:
@@ -113,32 +117,37 @@ def _of_run(path: Path, protocol: Path | None, seed: int) -> Evidence:
     experiments = audit.scores["experiment"].unique().to_list()
     with Run.look(path) as run:
         part = load_design(run).only(experiments)
-        left = Left(len(editing.pending_edits(run, part)), len(judging.pending_judge_tasks(run, part)))
-    return Evidence(str(path), audit.protocol, computed(audit), partial(_calibrated, path), left)
+        left = Left(edits=len(pending_edits(run, part)), verdicts=len(pending_judge_tasks(run, part)))
+    judges = partial(_calibrated, path)
+    return Evidence(name=str(path), protocol=audit.protocol, table=computed(audit), judges=judges, left=left)
 
 
 def _calibrated(path: Path) -> Mapping[str, Calibrated]:
+    """Every judge of a run, calibrated or not."""
     with Run.look(path) as run:
         design = load_design(run)
-        found = calibrate.findings(run, design)
-        if found is None:
-            return dict.fromkeys(design.judges, Calibrated(None))
-        looks = {judge: int(found.missing.filter(judge=judge)["looks"].sum()) for judge in found.judges}
-        persons = {
-            judge: max((r.persons for r in found.rulings if r.judge == judge), default=0) for judge in looks
-        }
-        there = {
-            judge: Calibrated(found.verdict(judge), tuple(found.reasons(judge)), looks[judge], persons[judge])
-            for judge in found.judges
-        }
-        return {judge: there.get(judge, Calibrated(None)) for judge in design.judges}
+        findings = calibrate.findings(run, design)
+    judges = dict.fromkeys(design.judges, Calibrated(None))
+    if findings is None:
+        return judges
+    for judge in findings.judges:
+        if judge in judges:
+            own = [ruling.persons for ruling in findings.rulings if ruling.judge == judge]
+            judges[judge] = Calibrated(
+                ruling=findings.verdict(judge),
+                reasons=tuple(findings.reasons(judge)),
+                looks=int(findings.missing.filter(judge=judge)["looks"].sum()),
+                persons=max(own, default=0),
+            )
+    return judges
 
 
 def _of_scores(path: Path, protocol: Path | None, seed: int) -> Evidence:
     audit = Audit(gather(Asked(path, protocol)), seed)
-    edits = audit.edits
-    left = None if edits is None else Left(edits.filter(pl.col("status") == Status.PENDING.value).height)
-    return Evidence(str(path), audit.protocol, computed(audit), lambda: None, left)
+    left = None
+    if audit.edits is not None:
+        left = Left(edits=audit.edits.filter(pl.col("status") == Status.PENDING.value).height)
+    return Evidence(name=str(path), protocol=audit.protocol, table=computed(audit), left=left)
 
 
 def computed(audit: Audit) -> Tables:
@@ -152,7 +161,7 @@ def computed(audit: Audit) -> Tables:
     if audit.has_reference:
         makers["primary"] = lambda: primary(audit.marked, audit.scores, protocol, seed)
     for dimension in audit.dimensions:
-        makers |= _by(audit, dimension)
+        makers |= _tables_by(audit, dimension)
 
     @cache
     def table(id: str) -> pl.DataFrame | None:
@@ -161,7 +170,7 @@ def computed(audit: Audit) -> Tables:
     return table
 
 
-def _by(audit: Audit, dimension: str) -> dict[str, Callable[[], pl.DataFrame]]:
+def _tables_by(audit: Audit, dimension: str) -> dict[str, Callable[[], pl.DataFrame]]:
     protocol, by = audit.protocol, ["editor", dimension]
     return {
         f"outcomes_by_{dimension}": lambda: rates(audit.marked.drop_nulls(dimension), by),
@@ -171,43 +180,44 @@ def _by(audit: Audit, dimension: str) -> dict[str, Callable[[], pl.DataFrame]]:
     }
 
 
-# Read back
+# Read back from files
 
 
 def _of_analysis(folder: Path, protocol: Path | None) -> Evidence:
-    about = _about(folder / ABOUT)
-    known = load(protocol or BUILTIN)
-    if about.get("protocol_hash") != known.hash:
+    path = folder / ABOUT
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        ids = set(dict(about["tables"]))
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
+        raise InputError(f"{path} is not as `stillme analyse` wrote it.", "Analyse the scores again.") from None
+    current = load(protocol or BUILTIN)
+    if about.get("protocol_hash") != current.hash:
         raise InputError(
             f"{folder} was analysed with the protocol {about.get('protocol')}, which is not the one at hand.",
             "Give its folder with --protocol.",
         )
-    words = _WORDS | set(known.groups.dimensions)
 
     @cache
     def table(id: str) -> pl.DataFrame | None:
-        path = file_of(folder / FILES, id) if id in about["tables"] else None
-        return None if path is None else _typed(read_file(path).frame, words)
+        path = find_table_file(folder / FILES, id) if id in ids else None
+        return None if path is None else _with_types(read_table(path).frame, current)
 
     counts = table("missing_counts")
     left = None
     if counts is not None and "pending" in counts.columns:
-        left = Left(int(counts.filter(pl.col("dimension").is_null())["pending"].sum()))
-    return Evidence(str(folder), known, table, lambda: None, left)
+        left = Left(edits=int(counts.filter(pl.col("dimension").is_null())["pending"].sum()))
+    return Evidence(name=str(folder), protocol=current, table=table, left=left)
 
 
-def _about(path: Path) -> dict[str, Any]:
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        return {**about, "tables": dict(about["tables"])}
-    except (ValueError, KeyError, TypeError, OSError, RecursionError):
-        raise InputError(f"{path} is not as `stillme analyse` wrote it.", "Analyse the scores again.") from None
+_TEXT_COLUMNS = {"editor", "outcome", "axis", "dimension", "group", "other", "kind", "reason"}
+_TEXT_COLUMNS |= {"highest_group", "lowest_group", "worst_group"}
 
 
-def _typed(frame: pl.DataFrame, words: set[str]) -> pl.DataFrame:
-    """Text files forget types: what is no word is a number, or yes and no."""
-    texts = [name for name, kind in frame.schema.items() if kind == pl.String and name not in words]
+def _with_types(frame: pl.DataFrame, protocol: Protocol) -> pl.DataFrame:
+    """CSV has no types: a column that is not known to be text is a number, or yes and no."""
+    texts = _TEXT_COLUMNS | set(protocol.groups.dimensions)
+    numbers = [name for name, kind in frame.schema.items() if kind == pl.String and name not in texts]
     return frame.with_columns(
         pl.col(name).replace({"true": "1", "false": "0", "": None}).cast(pl.Float64, strict=False)
-        for name in texts
+        for name in numbers
     )

@@ -5,7 +5,7 @@ What does not match is (field, sentence). Only an optional rule may be about not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -29,23 +29,6 @@ from stillme.stats.missingness import EDIT_REFUSED, NO_SCORE
 
 Mismatch = tuple[str, str]
 
-
-def mismatches(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
-    """Everything that a rule names and that is not there."""
-    yield from _words("editor", rule.editor or (), "editor of the run", evidence.editors)
-    dimension, known = getattr(rule, "dimension", None), evidence.protocol.groups.dimensions
-    if dimension is not None and dimension not in known:
-        yield "dimension", unknown(dimension, "dimension", known)
-        return
-    yield from _OF[type(rule)](rule, evidence)
-
-
-def _words(field: str, given: Sequence[str], what: str, known: Sequence[str]) -> Iterator[Mismatch]:
-    for word in given:
-        if word not in known:
-            yield field, unknown(word, what, known)
-
-
 # What a rule says without saying it
 
 
@@ -53,9 +36,9 @@ def dimension_of(rule: OfGroups, protocol: Protocol) -> str:
     """The rule's own, else that of the groups that it names, else that of the reference group."""
     if rule.dimension is not None:
         return rule.dimension
-    named = getattr(rule, "group", None) or ()
+    named = set(getattr(rule, "group", None) or ())
     for dimension in protocol.groups.dimensions:
-        if named and set(named) & set(protocol.groups.ids(dimension)):
+        if named & set(protocol.groups.ids(dimension)):
             return dimension
     return next(iter(protocol.groups.reference_group))
 
@@ -65,93 +48,93 @@ def axis_of(rule: NetDirection, protocol: Protocol) -> str | None:
     return rule.axis or next(iter(protocol.analysis.primary.net), None)
 
 
-# Rule by rule
+# What a rule names and is not there
 
 
-def _rate(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
-    assert isinstance(rule, Rate)
-    yield from _outcome(rule.outcome, evidence)
-    yield from _figured(rule, evidence)
+def mismatches(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
+    """Yield everything that a rule names and that is not there."""
+    yield from _words("editor", rule.editor, "editor of the run", evidence.editors)
+    dimensions = evidence.protocol.groups.dimensions
+    if isinstance(rule, OfGroups) and rule.dimension is not None and rule.dimension not in dimensions:
+        yield "dimension", unknown(rule.dimension, "dimension", dimensions)
+        return
+    match rule:
+        case Rate():
+            yield from _outcome(rule.outcome, evidence)
+            yield from _groups_or_worst(rule, evidence)
+        case NetDirection():
+            yield from _axis(rule, evidence)
+            yield from _groups_or_worst(rule, evidence)
+        case Disparity():
+            yield from _outcome(rule.outcome, evidence)
+            yield from _two_groups(rule, evidence)
+            if rule.of == "reference":
+                dimension = dimension_of(rule, evidence.protocol)
+                yield from _reference_group(dimension, evidence)
+                yield from _groups(rule, rule.group or (), evidence)
+                reference = evidence.protocol.groups.reference_group.get(dimension)
+                if reference in (rule.group or ()):
+                    yield "group", f"'{reference}' is the reference group itself; name others"
+        case RefusalGap():
+            yield from _two_groups(rule, evidence)
+            if not _has(evidence.table("missing_disparity"), outcome=EDIT_REFUSED):
+                yield "kind", "nothing says how edits ended, so refusals are not known; give the run itself"
+        case Missingness() if rule.gap_at_most is not None:
+            yield from _two_groups(rule, evidence)
+            if not _has(evidence.table("missing_disparity"), outcome=NO_SCORE):
+                problem = "no table says how far groups lie apart in what is missing; analyse the run again"
+                yield "gap_at_most", problem
+        case Calibration():
+            yield from _calibration(rule, evidence)
+        case Claims():
+            primary = evidence.protocol.analysis.primary
+            yield from _words("outcome", rule.outcome, "declared endpoint", [*primary.outcomes, *primary.net])
+            yield from _reference_group(next(iter(evidence.protocol.groups.reference_group)), evidence)
 
 
-def _net(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
-    assert isinstance(rule, NetDirection)
-    axes = [axis.id for axis in evidence.protocol.rubrics.axes if axis.is_signed]
+def _words(field: str, words: Sequence[str] | None, what: str, known: Sequence[str]) -> Iterator[Mismatch]:
+    for word in words or ():
+        if word not in known:
+            yield field, unknown(word, what, known)
+
+
+def _axis(rule: NetDirection, evidence: Evidence) -> Iterator[Mismatch]:
+    signed_axes = [axis.id for axis in evidence.protocol.rubrics.axes if axis.is_signed]
     axis = axis_of(rule, evidence.protocol)
     if axis is None:
         yield "axis", "is missing, and the protocol declares no net direction to take instead"
-    elif axis not in axes:
-        yield "axis", unknown(axis, "signed axis", axes)
+    elif axis not in signed_axes:
+        yield "axis", unknown(axis, "signed axis", signed_axes)
     elif not _has(evidence.table("signed_by_editor"), axis=axis):
         yield "axis", f"nothing has a score on '{axis}'"
-    yield from _figured(rule, evidence)
 
 
-def _figured(rule: Figured, evidence: Evidence) -> Iterator[Mismatch]:
+def _groups_or_worst(rule: Figured, evidence: Evidence) -> Iterator[Mismatch]:
     if rule.group is not None:
         yield from _groups(rule, rule.group, evidence)
     elif WORST in rule.over and {"over", "dimension"} & rule.model_fields_set:
-        yield from _compared(rule, evidence)
+        yield from _two_groups(rule, evidence)
 
 
-def _disparity(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
-    assert isinstance(rule, Disparity)
-    yield from _outcome(rule.outcome, evidence)
-    yield from _compared(rule, evidence)
-    if rule.of == "reference":
-        yield from _reference(dimension_of(rule, evidence.protocol), evidence)
-        yield from _groups(rule, rule.group or (), evidence)
-        yield from _itself(rule, evidence)
-
-
-def _itself(rule: Disparity, evidence: Evidence) -> Iterator[Mismatch]:
-    reference = evidence.protocol.groups.reference_group.get(dimension_of(rule, evidence.protocol))
-    if reference in (rule.group or ()):
-        yield "group", f"'{reference}' is the reference group itself; name others"
-
-
-def _refusals(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
-    assert isinstance(rule, RefusalGap)
-    yield from _compared(rule, evidence)
-    if not _has(evidence.table("missing_disparity"), outcome=EDIT_REFUSED):
-        yield "kind", "nothing says how edits ended, so refusals are not known; give the run itself"
-
-
-def _missingness(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
-    assert isinstance(rule, Missingness)
-    if rule.gap_at_most is not None:
-        yield from _compared(rule, evidence)
-        if not _has(evidence.table("missing_disparity"), outcome=NO_SCORE):
-            yield "gap_at_most", "no table says how far groups lie apart in what is missing; analyse the run again"
-
-
-def _calibration(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
-    assert isinstance(rule, Calibration)
+def _calibration(rule: Calibration, evidence: Evidence) -> Iterator[Mismatch]:
     judges = evidence.judges()
     if judges is None:
         yield "kind", f"{evidence.name} does not say whether judges were calibrated; give the run itself"
     elif not judges:
         yield "kind", "the run asks no judge"
     else:
-        yield from _words("judge", rule.judge or (), "judge of the run", list(judges))
-
-
-def _claims(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
-    assert isinstance(rule, Claims)
-    declared = evidence.protocol.analysis.primary
-    yield from _words("outcome", rule.outcome or (), "declared endpoint", [*declared.outcomes, *declared.net])
-    yield from _reference(next(iter(evidence.protocol.groups.reference_group)), evidence)
+        yield from _words("judge", rule.judge, "judge of the run", list(judges))
 
 
 def _outcome(outcome: str, evidence: Evidence) -> Iterator[Mismatch]:
-    known = evidence.protocol.rubrics.outcomes
-    if outcome not in known:
-        yield "outcome", unknown(outcome, "outcome", known)
+    outcomes = evidence.protocol.rubrics.outcomes
+    if outcome not in outcomes:
+        yield "outcome", unknown(outcome, "outcome", outcomes)
     elif not _has(evidence.table("outcomes_by_editor"), outcome=outcome):
-        yield "outcome", f"nothing has a score on '{known[outcome].axis}', so '{outcome}' is not known"
+        yield "outcome", f"nothing has a score on '{outcomes[outcome].axis}', so '{outcome}' is not known"
 
 
-def _compared(rule: OfGroups, evidence: Evidence) -> Iterator[Mismatch]:
+def _two_groups(rule: OfGroups, evidence: Evidence) -> Iterator[Mismatch]:
     dimension = dimension_of(rule, evidence.protocol)
     if len(evidence.groups(dimension)) < 2:
         yield "dimension", f"nobody can be compared by {dimension}: that takes persons of two groups"
@@ -159,33 +142,22 @@ def _compared(rule: OfGroups, evidence: Evidence) -> Iterator[Mismatch]:
 
 def _groups(rule: OfGroups, groups: Sequence[str], evidence: Evidence) -> Iterator[Mismatch]:
     dimension = dimension_of(rule, evidence.protocol)
-    known, here = evidence.protocol.groups.ids(dimension), evidence.groups(dimension)
+    declared, present = evidence.protocol.groups.ids(dimension), evidence.groups(dimension)
     for group in groups:
-        if group not in known:
-            yield "group", unknown(group, f"group of {dimension}", known)
-        elif group not in here:
-            yield "group", f"nobody here is of the group '{group}'; there are: {', '.join(here) or 'none'}"
+        if group not in declared:
+            yield "group", unknown(group, f"group of {dimension}", declared)
+        elif group not in present:
+            yield "group", f"nobody here is of the group '{group}'; there are: {', '.join(present) or 'none'}"
 
 
-def _reference(dimension: str, evidence: Evidence) -> Iterator[Mismatch]:
-    reference = evidence.protocol.groups.reference_group.get(dimension)
+def _reference_group(dimension: str, evidence: Evidence) -> Iterator[Mismatch]:
+    references = evidence.protocol.groups.reference_group
+    reference = references.get(dimension)
     if reference is None:
-        named = ", ".join(evidence.protocol.groups.reference_group)
-        yield "dimension", f"{dimension} has no reference group in the protocol; {named} has"
+        yield "dimension", f"{dimension} has no reference group in the protocol; {', '.join(references)} has"
     elif reference not in evidence.groups(dimension):
         yield "kind", f"nobody here is of the reference group '{reference}'"
 
 
-def _has(frame: pl.DataFrame | None, **about: str) -> bool:
-    return frame is not None and frame.filter(**about).height > 0
-
-
-_OF: Mapping[type[Rule], Callable[[Rule, Evidence], Iterator[Mismatch]]] = {
-    Rate: _rate,
-    NetDirection: _net,
-    Disparity: _disparity,
-    RefusalGap: _refusals,
-    Missingness: _missingness,
-    Calibration: _calibration,
-    Claims: _claims,
-}
+def _has(frame: pl.DataFrame | None, **values: str) -> bool:
+    return frame is not None and frame.filter(**values).height > 0

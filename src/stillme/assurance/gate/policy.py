@@ -6,46 +6,49 @@ direction, and an axis of what was asked for stands for the outcome that is want
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from stillme.assurance.gate.verdicts import Otherwise, Severity
 from stillme.core.errors import FaultsError, InputError
 from stillme.core.yaml import Document, Frozen, faults_of, read_text, unknown
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Text
 from stillme.stats.disparity import is_wanted
 
-
-def _several(given: Any) -> Any:
-    return (given,) if isinstance(given, str) else given
-
-
-def _no_truth(given: Any) -> Any:
-    if isinstance(given, bool | str):
-        raise ValueError(f"is a number, such as 0.1 (given: {given!r})")
-    return given
+Severity = Literal["fail", "warn"]
+Otherwise = Literal["fail", "warn", "pass"]  # what an undecided rule, or an unfinished run, does to the gate
 
 
-def _share(given: float) -> float:
-    if not 0 <= given <= 1:
-        raise ValueError(f"is a share between 0 and 1: 10 % is 0.1 (given: {given:g})")
-    return given
+def _check_number(value: Any) -> Any:
+    """`true` and "0.1" would otherwise be taken for numbers."""
+    if isinstance(value, bool | str):
+        raise ValueError(f"is a number, such as 0.1 (given: {value!r})")
+    return value
 
 
-def _net(given: float) -> float:
-    if not -1 <= given <= 1:
-        raise ValueError(f"is a share above less a share below, between -1 and 1 (given: {given:g})")
-    return given
+def _check_share(value: float) -> float:
+    if not 0 <= value <= 1:
+        raise ValueError(f"is a share between 0 and 1: 10 % is 0.1 (given: {value:g})")
+    return value
 
 
-Several = Annotated[tuple[Text, ...], BeforeValidator(_several), Field(min_length=1)]
-Share = Annotated[float, BeforeValidator(_no_truth), AfterValidator(_share)]
-Net = Annotated[float, BeforeValidator(_no_truth), AfterValidator(_net)]
+def _check_net(value: float) -> float:
+    if not -1 <= value <= 1:
+        raise ValueError(f"is a share above less a share below, between -1 and 1 (given: {value:g})")
+    return value
+
+
+Several = Annotated[
+    tuple[Text, ...],
+    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
+    Field(min_length=1),
+]
+Share = Annotated[float, BeforeValidator(_check_number), AfterValidator(_check_share)]
+Net = Annotated[float, BeforeValidator(_check_number), AfterValidator(_check_net)]
 Whom = Literal["everyone", "worst_group"]
 EVERYONE: Whom = "everyone"
 WORST: Whom = "worst_group"
@@ -185,10 +188,10 @@ class Head(Frozen):
 
 @dataclass(frozen=True)
 class Placed:
-    """A rule and where it stands."""
+    """A rule, its index in the policy, and its line in the file."""
 
     rule: Rule
-    place: int
+    index: int
     line: int
 
     @property
@@ -208,8 +211,8 @@ class Policy:
         return self.head.undecided if rule.undecided is None else rule.undecided
 
 
-def opened(path: Path) -> tuple[Document, Head]:
-    """The file as far as it can be read without a protocol."""
+def read_head(path: Path) -> tuple[Document, Head]:
+    """Read the file as far as that takes no protocol."""
     if not path.exists():
         raise InputError(f"There is no policy {path}.", f"`stillme gate --init {path}` writes one to start from.")
     document = Document(str(path), read_text(path))
@@ -220,40 +223,51 @@ def opened(path: Path) -> tuple[Document, Head]:
 
 
 def read(path: Path, protocol: Protocol) -> Policy:
-    """The policy, with the faults of all its rules noted in `document`."""
-    document, head = opened(path)
-    rules = [_read(raw, place, document, protocol) for place, raw in enumerate(head.rules)]
-    found = tuple(rule for rule in rules if rule is not None)
-    document.faults += [document.fault(("rules", place, "name"), said) for place, said in _twice(found)]
-    return Policy(path, head, found, document)
+    """Read the policy, with the faults of all its rules noted in `document`."""
+    document, head = read_head(path)
+    rules: list[Placed] = []
+    for index, raw in enumerate(head.rules):
+        rule = _read_rule(raw, index, document, protocol)
+        if rule is not None:
+            rules.append(Placed(rule=rule, index=index, line=document.line(("rules", index))))
+    names: set[str] = set()
+    for placed in rules:
+        if placed.rule.name and placed.rule.name in names:
+            problem = f"'{placed.rule.name}' is the name of another rule too"
+            document.faults.append(document.fault(("rules", placed.index, "name"), problem))
+        names.add(placed.rule.name)
+    return Policy(path=path, head=head, rules=tuple(rules), document=document)
 
 
-def _read(raw: dict[str, Any], place: int, document: Document, protocol: Protocol) -> Placed | None:
-    at = ("rules", place)
+def _read_rule(raw: dict[str, Any], index: int, document: Document, protocol: Protocol) -> Rule | None:
+    """Return the rule, or None with its faults noted."""
+    at = ("rules", index)
+
+    def note(field: str, problem: str) -> None:
+        document.faults.append(document.fault((*at, field), problem))
+
     kind = raw.get("kind")
     if kind is None:
-        document.faults.append(document.fault((*at, "kind"), f"is missing; known: {', '.join(KINDS)}"))
+        note("kind", f"is missing; known: {', '.join(KINDS)}")
         return None
-    meant = meaning(str(kind), protocol)
-    if meant is None:
-        known = [*KINDS, *protocol.rubrics.outcomes]
-        document.faults.append(document.fault((*at, "kind"), unknown(str(kind), "kind of rule", known)))
+    resolved = meaning(str(kind), protocol)
+    if resolved is None:
+        note("kind", unknown(str(kind), "kind of rule", [*KINDS, *protocol.rubrics.outcomes]))
         return None
-    model, said = meant
-    said_twice = [name for name in said if name in raw]
-    if said_twice:
-        problem = f"is said by the kind already: '{kind}' is about {said[said_twice[0]]}"
-        document.faults.append(document.fault((*at, said_twice[0]), problem))
-        return None
+    model, implied = resolved
+    for name, value in implied.items():
+        if name in raw:
+            note(name, f"is said by the kind already: '{kind}' is about {value}")
+            return None
     try:
-        return Placed(model.model_validate({**raw, **said}), place, document.line(at))
+        return model.model_validate({**raw, **implied})
     except ValidationError as error:
         document.faults += faults_of(error, document, model, at)
         return None
 
 
 def meaning(kind: str, protocol: Protocol) -> tuple[type[Rule], dict[str, str]] | None:
-    """The model of a kind, and what the word says besides; None where nobody knows the word."""
+    """Return the model of a kind and the fields that the word implies; None for an unknown word."""
     if kind in KINDS:
         return KINDS[kind], {}
     outcomes = protocol.rubrics.outcomes
@@ -262,13 +276,5 @@ def meaning(kind: str, protocol: Protocol) -> tuple[type[Rule], dict[str, str]] 
     axis = protocol.axes.get(kind)
     if axis is not None and axis.is_signed:
         return NetDirection, {"axis": kind}
-    wanted = [name for name, one in outcomes.items() if one.axis == kind and is_wanted(protocol, one)]
+    wanted = [name for name, outcome in outcomes.items() if outcome.axis == kind and is_wanted(protocol, outcome)]
     return (Rate, {"outcome": wanted[0]}) if len(wanted) == 1 else None
-
-
-def _twice(rules: Sequence[Placed]) -> Iterator[tuple[int, str]]:
-    seen: set[str] = set()
-    for placed in rules:
-        if placed.rule.name and placed.rule.name in seen:
-            yield placed.place, f"'{placed.rule.name}' is the name of another rule too"
-        seen.add(placed.rule.name)

@@ -13,25 +13,24 @@ from functools import cached_property, partial
 from math import ceil
 from pathlib import Path
 
-from stillme.assurance.compare import sides
-from stillme.assurance.compare.compared import Asked, Compared, Driven, Step, compared, primary, refused
-from stillme.assurance.compare.sides import Side
-from stillme.assurance.compare.terms import Terms, apart, of_config
+from stillme.assurance.compare.comparison import Asked, Compared, Driven, Step, compared, primary, refused
+from stillme.assurance.compare.inputs import Side, Terms, apart, chosen, editors, of_config, read
 from stillme.core.errors import InputError
 from stillme.core.records import DIAGNOSE, Portrait
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
-from stillme.plan import config as configs
-from stillme.plan.config import Config
+from stillme.plan.config import Config, load
 from stillme.plan.design import Design, make_design, settings_hashes
 from stillme.stats.versions import in_turn
-from stillme.steps import edit as editing
-from stillme.steps import judge as judging
-from stillme.steps import portraits as gathering
+from stillme.steps.edit import pending_edits
+from stillme.steps.judge import pending_judge_tasks
+from stillme.steps.portraits import listed
 
 FIRST = 8  # persons of the first step
-GROWTH = 1.5  # how many times as many persons each step reaches
+GROWTH = (
+    1.5  # each step reaches so many times as many persons: more resumes both runs less often, and overshoots more
+)
 AUDITS = (".yaml", ".yml")
 Advance = Callable[[Config, Progress, Callable[[Design], Design]], None]
 
@@ -58,82 +57,84 @@ class Party:
 
     @cached_property
     def portraits(self) -> list[Portrait]:
-        return gathering.listed(self.config)
+        return listed(self.config)
 
     @cached_property
     def design(self) -> Design:
         return make_design(self.config, self.portraits)
 
 
-def drive(asked: Asked, budget: int, advance: Advance, progress: Progress) -> Compared:
+def drive(options: Asked, budget: int, advance: Advance, progress: Progress) -> Compared:
     """`advance` does what is missing of a part of an audit's plan. `budget`: new calls to editors and judges."""
-    a, b = _given("A", asked.a, asked), _given("B", asked.b, asked)
-    refused(apart(a.terms, b.terms), asked.anyway)
-    parties = [one for one in (a, b) if isinstance(one, Party)]
+    a, b = _open_side("A", options.a, options), _open_side("B", options.b, options)
+    refused(apart(a.terms, b.terms), options.anyway)
+    parties = [side for side in (a, b) if isinstance(side, Party)]
     _refuse_one_run(parties)
-    primary(asked, a.terms.protocol)
-    named = sides.editors(a.editors, b.editors, asked.editor_a, asked.editor_b)
-    asked = replace(asked, editor_a=named[0], editor_b=named[1], sequential=True)
-    driven = [replace(one, editor=named["AB".index(one.name)]) for one in parties]
-    return _Drive(asked, budget, driven, in_turn(_shared(a, b)), advance, progress).run()
+    primary(options, a.terms.protocol)
+    editor_a, editor_b = editors(a.editors, b.editors, options.editor_a, options.editor_b)
+    options = replace(options, editor_a=editor_a, editor_b=editor_b, sequential=True)
+    parties = [replace(party, editor=editor_a if party.name == "A" else editor_b) for party in parties]
+    return _Drive(options, budget, parties, in_turn(_shared_images(a, b)), advance, progress).run()
 
 
 class _Drive:
-    """The steps of a comparison: what each costs, what it finds."""
+    """The steps of a comparison: what each costs, what it finds. `turn`: every person, in their order."""
 
     def __init__(
         self,
-        asked: Asked,
+        options: Asked,
         budget: int,
         parties: Sequence[Party],
         turn: Sequence[str],
         advance: Advance,
         progress: Progress,
     ) -> None:
-        self.asked, self.budget, self.parties, self.turn = asked, budget, parties, turn
-        self.advance, self.progress = advance, progress
-        self.before = sum(_made(party) for party in self._runs())
+        self.options = options
+        self.budget = budget
+        self.parties = parties
+        self.turn = turn
+        self.advance = advance
+        self.progress = progress
+        # Two editors of one run are driven together.
+        self.runs = list({party.config.run.resolve(): party for party in parties}.values())
+        self.calls_before = sum(map(_calls_made, self.runs))
 
     def run(self) -> Compared:
-        steps, more = list[Step](), 0
-        found: Compared | None = None
+        steps, next_calls = list[Step](), 0
+        result: Compared | None = None
         for size in sizes(len(self.turn)):
-            more = self._ahead(self.turn[:size])
-            if self.made + more > self.budget:
+            images = self.turn[:size]
+            next_calls = sum(calls(part(run.design, self._editors(run), images)) for run in self.runs)
+            if self.calls + next_calls > self.budget:
                 break
-            found, more = self._step(self.turn[:size]), 0
-            steps.append(Step(size, self.made, found.watched))
-            if all(one.after is not None for one in found.watched):
+            result, next_calls = self._step(images), 0
+            steps.append(Step(persons=size, calls=self.calls, watched=result.watched))
+            if all(sequence.after is not None for sequence in result.watched):
                 break
-        if found is None:
+        if result is None:
             raise InputError(
-                f"The first step takes {more:,} calls, more than the budget of {self.budget:,}.",
+                f"The first step takes {next_calls:,} calls, more than the budget of {self.budget:,}.",
                 "Nothing was spent. Give a larger --budget, or ask for fewer prompts.",
             )
-        return replace(found, driven=Driven(tuple(steps), self.budget, len(self.turn), more))
-
-    def _ahead(self, images: Sequence[str]) -> int:
-        return sum(calls(part(party.design, self._editors(party), images)) for party in self._runs())
+        driven = Driven(steps=tuple(steps), budget=self.budget, persons=len(self.turn), next_calls=next_calls)
+        return replace(result, driven=driven)
 
     @property
-    def made(self) -> int:
+    def calls(self) -> int:
         """New calls so far, those that failed among them."""
-        return sum(_made(party) for party in self._runs()) - self.before
+        return sum(map(_calls_made, self.runs)) - self.calls_before
 
-    def _runs(self) -> list[Party]:
-        """Two editors of one run are driven together."""
-        return list({party.config.run.resolve(): party for party in self.parties}.values())
-
-    def _editors(self, party: Party) -> set[str]:
-        return {one.editor for one in self.parties if one.config.run == party.config.run}
+    def _editors(self, run: Party) -> set[str]:
+        return {party.editor for party in self.parties if party.config.run == run.config.run}
 
     def _step(self, images: Sequence[str]) -> Compared:
         self.progress.say(f"Step: {len(images):,} of {len(self.turn):,} persons")
-        for party in self._runs():
-            self.advance(party.config, self.progress, partial(part, editors=self._editors(party), images=images))
-        paths = {"A": self.asked.a, "B": self.asked.b} | {one.name: one.config.run for one in self.parties}
-        a, b = (sides.read(name, path, self.asked.protocol, self.asked.preset) for name, path in paths.items())
-        return compared(*sides.chosen(a, b, self.asked.editor_a, self.asked.editor_b), self.asked, among=images)
+        for run in self.runs:
+            self.advance(run.config, self.progress, partial(part, editors=self._editors(run), images=images))
+        options, paths = self.options, {"A": self.options.a, "B": self.options.b}
+        paths |= {party.name: party.config.run for party in self.parties}
+        a, b = (read(name, path, options.protocol, options.preset) for name, path in paths.items())
+        return compared(*chosen(a, b, options.editor_a, options.editor_b), options, among=images)
 
 
 def sizes(persons: int) -> Iterator[int]:
@@ -159,29 +160,27 @@ def part(design: Design, editors: Collection[str], images: Collection[str]) -> D
 def calls(design: Design) -> int:
     """How many calls a part of the plan still takes: its edits, every judge's look at each, and second looks."""
     config = design.config
-    edits, looks = len(design.distinct_edits()), 0
+    n_edits, n_looks = len(design.distinct_edits()), 0
     if (config.run / LEDGER).is_file():
-        with Run.look(config.run) as seen:
-            edits, looks = len(editing.pending_edits(seen, design)), len(judging.pending_judge_tasks(seen, design))
-    remote = sum(config.judges[name].is_remote for name in design.judges)
-    again = ceil(edits * remote * config.audit.judging.repeats)
-    return edits * (1 + len(design.judges)) + looks + again
+        with Run.look(config.run) as run:
+            n_edits, n_looks = len(pending_edits(run, design)), len(pending_judge_tasks(run, design))
+    n_remote = sum(config.judges[name].is_remote for name in design.judges)
+    n_repeats = ceil(n_edits * n_remote * config.audit.judging.repeats)
+    return n_edits * (1 + len(design.judges)) + n_looks + n_repeats
 
 
-def _made(party: Party) -> int:
+def _calls_made(party: Party) -> int:
     if not (party.config.run / LEDGER).is_file():
         return 0
-    with Run.look(party.config.run) as seen:
-        return int(seen.query("SELECT count(*) FROM attempt")[0][0])
+    with Run.look(party.config.run) as run:
+        return int(run.query("SELECT count(*) FROM attempt")[0][0])
 
 
 # The two sides, before anything is spent
 
 
-def _given(name: str, path: Path, asked: Asked) -> Party | Side:
-    return (
-        Party(name, configs.load(path)) if is_audit(path) else sides.read(name, path, asked.protocol, asked.preset)
-    )
+def _open_side(name: str, path: Path, options: Asked) -> Party | Side:
+    return Party(name, load(path)) if is_audit(path) else read(name, path, options.protocol, options.preset)
 
 
 def _refuse_one_run(parties: Sequence[Party]) -> None:
@@ -196,7 +195,7 @@ def _refuse_one_run(parties: Sequence[Party]) -> None:
         raise InputError(f"Both audits write to {parties[0].config.run}.", "Give each its own run directory.")
 
 
-def _shared(a: Party | Side, b: Party | Side) -> set[str]:
+def _shared_images(a: Party | Side, b: Party | Side) -> set[str]:
     first, second = _images(a), _images(b)
     if not first & second:
         raise InputError(
@@ -206,11 +205,11 @@ def _shared(a: Party | Side, b: Party | Side) -> set[str]:
     return first & second
 
 
-def _images(given: Party | Side) -> set[str]:
+def _images(side: Party | Side) -> set[str]:
     """The pictures that a side can be compared on: of a run, those with a score."""
-    if isinstance(given, Party):
-        return {portrait.image for portrait in given.portraits}
-    if given.images is None:
-        raise InputError(f"{given.path} does not say which pictures its scores are of.", "Give a run.")
-    scored = set(given.scores.drop_nulls("score")["person"])
-    return {image for person, image in given.images.items() if person in scored}
+    if isinstance(side, Party):
+        return {portrait.image for portrait in side.portraits}
+    if side.images is None:
+        raise InputError(f"{side.path} does not say which pictures its scores are of.", "Give a run.")
+    with_score = set(side.scores.drop_nulls("score")["person"])
+    return {image for person, image in side.images.items() if person in with_score}

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import yaml
 
 import stillme
-from stillme.assurance.evidence import archive, manifest, rows
-from stillme.assurance.evidence.manifest import Manifest
+from stillme.assurance.evidence.archive import is_inside, pack
+from stillme.assurance.evidence.manifest import Manifest, write_manifest
 from stillme.core.atomic import beside
 from stillme.core.errors import InputError, disk
 from stillme.core.table_files import write_frame
@@ -27,7 +28,7 @@ from stillme.ledger import Run
 from stillme.ledger.backup import copy
 from stillme.ledger.run import LEDGER
 from stillme.plan.design import Design, load_design
-from stillme.report import folder as reporting
+from stillme.report import folder as report_folder
 from stillme.report import publish
 from stillme.report.browse.faces import SHOW
 from stillme.report.folder import about
@@ -42,20 +43,19 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Bundled:
-    """Where the bundle is, and what it says of itself."""
+    """Where the bundle is, and what its manifest says."""
 
     path: Path
     manifest: Manifest
 
-    def words(self) -> str:
-        size = self.path.stat().st_size
-        told = f"{len(self.manifest.files):,} files, {size / 2**20:,.1f} MB"
-        return f"Bundle: {told}, SHA-256 over all files {self.manifest.sha256}\n{self.path}"
+    @property
+    def n_bytes(self) -> int:
+        return self.path.stat().st_size
 
-    def plain(self) -> dict[str, Any]:
-        """For scripts."""
-        size, files = self.path.stat().st_size, len(self.manifest.files)
-        return {"bundle": str(self.path), "bytes": size, "files": files, "sha256": self.manifest.sha256}
+    def to_dict(self) -> dict[str, Any]:
+        manifest = self.manifest
+        sizes = {"bytes": self.n_bytes, "files": len(manifest.files)}
+        return {"bundle": str(self.path), **sizes, "sha256": manifest.sha256}
 
 
 def bundle(
@@ -64,16 +64,16 @@ def bundle(
     """Makes the bundle of a run, whole or not at all. `images`: with every picture of the run. `faces`: show, blur
     or none in the report; else as in the run's own: who was hidden there stays hidden."""
     target = to or path / FILE
-    faces = faces or about.read(path / reporting.FOLDER).get("faces") or SHOW
+    faces = faces or about.read(path / report_folder.FOLDER).get("faces") or SHOW
     if target.is_dir() or target.suffix != ".zip":
         raise InputError(f"{target} cannot be a bundle.", "Give a file whose name ends with .zip.")
-    with Run.look(path) as seen, disk(target):
+    with Run.look(path) as run, disk(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with beside(target.with_suffix(".packing"), folder=True) as part:
-            made = _fill(seen, part, faces, images, say)
+        with beside(target.with_suffix(".packing"), folder=True) as folder:
+            manifest = _fill(run, folder, faces, images, say)
             say("Bundle: packing")
-            archive.pack(part, target)
-    return Bundled(target, made)
+            pack(folder, target)
+    return Bundled(target, manifest)
 
 
 def _fill(run: Run, folder: Path, faces: str, images: bool, say: Say) -> Manifest:
@@ -83,71 +83,76 @@ def _fill(run: Run, folder: Path, faces: str, images: bool, say: Say) -> Manifes
     with Run.look(folder) as copied:
         copied.objects = run.objects
         design = load_design(copied)
-        _keep_analysis(run.path, folder)
+        if (run.path / KEPT).is_dir():  # the analysis takes longest: one of the same state need not be repeated
+            shutil.copytree(run.path / KEPT, folder / KEPT)
         parts = (*PARTS, "browse") if images else PARTS
-        reporting.write(copied, design, folder / REPORT, faces, only=parts, say=say)
+        report_folder.write(copied, design, folder / REPORT, faces, only=parts, say=say)
         shutil.rmtree(folder / KEPT, ignore_errors=True)
         say("Bundle: tables")
         write_tables(copied, design, folder)
         write_settings(copied, folder)
         if images:
             say("Bundle: pictures")
-            _copy_images(copied, folder / OBJECTS)
-        told = _about(copied, design, faces, images)
+            for sha256, ending in copied.query("SELECT sha256, format FROM object ORDER BY sha256"):
+                path = folder / OBJECTS / sha256[:2] / f"{sha256}.{ending}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(copied.image(sha256))
+        config = design.config
+        metadata = {
+            "stillme": stillme.__version__,
+            "name": config.audit.name,
+            "run": copied.id,
+            "protocol": config.protocol.name,
+            "protocol_hash": config.protocol.hash,
+            "preset": config.audit.preset,
+            "faces": faces,
+            "images": images,
+        }
     (folder / VERSIONS).write_text(json.dumps(publish.versions(), indent=1) + "\n", encoding="utf-8")
-    (folder / README).write_text(readme(told), encoding="utf-8")
-    return manifest.write(folder, told)
-
-
-def _keep_analysis(run: Path, folder: Path) -> None:
-    """The analysis takes longest: what a report of the same state left in the run need not be computed again."""
-    if (run / KEPT).is_dir():
-        shutil.copytree(run / KEPT, folder / KEPT)
+    (folder / README).write_text(readme(metadata), encoding="utf-8")
+    return write_manifest(folder, metadata)
 
 
 def write_tables(run: Run, design: Design, folder: Path) -> None:
-    """The tidy tables, and the rows that they lack."""
+    """Write the tidy tables, and the ledger's rows that they lack."""
     publish.export(run, design, folder / TABLES, "parquet")
     (folder / ROWS).mkdir()
-    for name, frame in rows.frames(run).items():
+    for name, frame in ledger_rows(run).items():
         write_frame(frame, folder / ROWS / f"{name}.parquet")
 
 
+# What was observed, as the ledger has it: every verdict with its scores, whether or not the newest configuration
+# asks for it, whom judges saw, and what raters answered. The exported tables have only what the design asks for.
+_OBSERVED = ("edit", "verdict", "score", "depicted", "label", "rating", "rating_check", "rating_exclusion")
+_TYPES: dict[str, Any] = {"TEXT": pl.String, "INTEGER": pl.Int64, "REAL": pl.Float64}
+
+
+def ledger_rows(run: Run) -> dict[str, pl.DataFrame]:
+    """Return table of the ledger -> its rows in the order in which they were written; empty ones are left out."""
+    frames = {}
+    for table in _OBSERVED:
+        schema = {name: _TYPES[kind] for _, name, kind, *_ in run.query(f"PRAGMA table_info({table})")}
+        columns = ", ".join(
+            '"{}"'.format(name.replace('"', '""')) for name in schema
+        )  # it may be a stranger's ledger
+        rows = run.query(f"SELECT {columns} FROM {table} ORDER BY rowid")  # noqa: S608 (names are ours, values are parameters)
+        if rows:
+            frames[table] = pl.DataFrame(rows, schema=schema, orient="row")
+    return frames
+
+
 def write_settings(run: Run, folder: Path) -> None:
-    """The newest audit.yaml with every setting spelled out, and the protocol's files, as the run has them."""
+    """Write the newest audit.yaml with every setting spelled out, and the protocol's files as the run has them."""
     audit = yaml.safe_dump(run.last_audit()["audit"], sort_keys=False, allow_unicode=True, width=110)
-    texts = {"audit.yaml": audit} | {f"protocol/{name}": text for name, text in _protocol(run)}
+    texts = {"audit.yaml": audit}
+    for name, text in json.loads(run.meta()["protocol_files"]).items():
+        if not is_inside(name):
+            raise InputError(f"The run's protocol has a file named {name!r}, which leads out of its folder.")
+        texts[f"protocol/{name}"] = text
     for name, text in texts.items():
         path = folder / SETTINGS / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
-
-
-def _protocol(run: Run) -> Iterator[tuple[str, str]]:
-    for name, text in json.loads(run.meta()["protocol_files"]).items():
-        if not archive.is_inside(name):
-            raise InputError(f"The run's protocol has a file named {name!r}, which leads out of its folder.")
-        yield name, text
-
-
-def _copy_images(run: Run, folder: Path) -> None:
-    for sha256, ending in run.query("SELECT sha256, format FROM object ORDER BY sha256"):
-        path = folder / sha256[:2] / f"{sha256}.{ending}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(run.image(sha256))
-
-
-def _about(run: Run, design: Design, faces: str, images: bool) -> dict[str, Any]:
-    return {
-        "stillme": stillme.__version__,
-        "name": design.config.audit.name,
-        "run": run.id,
-        "protocol": design.config.protocol.name,
-        "protocol_hash": design.config.protocol.hash,
-        "preset": design.config.audit.preset,
-        "faces": faces,
-        "images": images,
-    }
 
 
 def readme(about: dict[str, Any]) -> str:

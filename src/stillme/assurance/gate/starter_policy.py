@@ -1,4 +1,4 @@
-"""How a gate starts: a commented policy, made from what the protocol declares.
+"""A commented policy to start from, made from what the protocol declares.
 
 Where the protocol has a threshold of its own (the margin within which rates may be called alike) it stands in the
 rule; where it has none, the policy says that the number is the user's to choose.
@@ -16,13 +16,13 @@ from stillme.core.errors import InputError, disk
 from stillme.protocol import Protocol
 from stillme.stats.disparity import is_wanted
 
-CALIBRATED = (
+CALIBRATION_RULE = (
     "  - {kind: calibration}         # run `stillme calibrate` first; `severity: warn` where you cannot yet\n"
 )
 
 
 def start(file: Path, run: Path | None = None, protocol: Path | None = None) -> Path:
-    """Writes a policy to start from, by the run's protocol where one is given. Never overwrites anything."""
+    """Write a policy to start from, by the run's protocol where one is given. Never overwrite anything."""
     if file.exists():
         raise InputError(f"{file} exists already.", "Give another name, or move it away.")
     text = policy(file.name, protocol_of(run, protocol))
@@ -33,52 +33,43 @@ def start(file: Path, run: Path | None = None, protocol: Path | None = None) -> 
 
 
 def policy(name: str, protocol: Protocol) -> str:
+    """Return the text of a policy. `name`: of its file."""
     declared = protocol.analysis
     dimension, reference = next(iter(protocol.groups.reference_group.items()))
-    shipped = (
-        resources.files("stillme.assurance.gate").joinpath("templates/policy.yaml").read_text(encoding="utf-8")
-    )
-    return shipped.format(
+    template = resources.files("stillme.assurance.gate").joinpath("templates/policy.yaml")
+    margin = f"{declared.equivalence_points / 100:g}"
+    return template.read_text(encoding="utf-8").format(
         file=name,
-        made="\n".join(_made(protocol)),
+        made="\n".join(_success_rules(protocol)),
         endpoints=", ".join([*declared.primary.outcomes, *declared.primary.net]),
         reference=protocol.groups.labels(dimension)[reference],
         points=f"{declared.equivalence_points:g}",
-        margin=_margin(protocol),
-        even="\n".join(_even(protocol, dimension)),
+        margin=margin,
+        even="\n".join(_fairness_rules(protocol, dimension, margin)),
         dimension=dimension,
-        judged="" if protocol.calibration is None else CALIBRATED,
+        judged="" if protocol.calibration is None else CALIBRATION_RULE,
         first=next(iter(protocol.rubrics.outcomes)),
         group=next((g for g in protocol.groups.ids(dimension) if g != reference), reference),
     )
 
 
-def _margin(protocol: Protocol) -> str:
-    return f"{protocol.analysis.equivalence_points / 100:g}"
-
-
-def _made(protocol: Protocol) -> Iterator[str]:
+def _success_rules(protocol: Protocol) -> Iterator[str]:
     """The declared outcomes that say that an edit was not made, and those that say that it was."""
     outcomes = protocol.rubrics.outcomes
-    wanted = [name for name, one in outcomes.items() if is_wanted(protocol, one)]
+    wanted = [name for name, outcome in outcomes.items() if is_wanted(protocol, outcome)]
     axes = {outcomes[name].axis for name in wanted}
     for name in protocol.analysis.primary.outcomes:
         if outcomes[name].axis in axes and name not in wanted:
             yield f"  - {{kind: {name}, over: [everyone], at_most: 0.1}}"
-            worst = f"name: {_words(name)} in the worst group, over: [worst_group]"
+            worst = f"name: {name.replace('_', ' ')} in the worst group, over: [worst_group]"
             yield f"  - {{kind: {name}, {worst}, at_most: 0.2}}"
     yield from (f"  - {{kind: {name}, over: [everyone], at_least: 0.8}}" for name in wanted)
 
 
-def _even(protocol: Protocol, dimension: str) -> Iterator[str]:
-    declared, margin = protocol.analysis.primary, _margin(protocol)
-    for name in declared.outcomes:
-        about = f"name: {_words(name)} by {dimension}, outcome: {name}, dimension: {dimension}"
+def _fairness_rules(protocol: Protocol, dimension: str, margin: str) -> Iterator[str]:
+    for name in protocol.analysis.primary.outcomes:
+        about = f"name: {name.replace('_', ' ')} by {dimension}, outcome: {name}, dimension: {dimension}"
         yield f"  - {{kind: disparity, {about}, at_most: {margin}, undecided: warn}}"
-    for axis in declared.net:
-        ends = f"at_least: -{margin}, at_most: {margin}, undecided: warn"
-        yield f"  - {{kind: net, name: {_words(axis)} on balance, axis: {axis}, {ends}}}"
-
-
-def _words(id: str) -> str:
-    return id.replace("_", " ")
+    for axis in protocol.analysis.primary.net:
+        bounds = f"at_least: -{margin}, at_most: {margin}, undecided: warn"
+        yield f"  - {{kind: net, name: {axis.replace('_', ' ')} on balance, axis: {axis}, {bounds}}}"

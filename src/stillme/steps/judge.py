@@ -281,7 +281,7 @@ class JudgeStep(Step[JudgeCall, JudgeReply]):
         self.protocol = design.config.protocol
         self.stages = stages
         self.log = log
-        self._noted_questions: set[str] = set()  # questions that this session has noted
+        self._noted_questions: set[tuple[str, str]] = set()  # (judge, question) that this session has noted
 
     def name_of(self, call: JudgeCall) -> str:
         return call.first.judge
@@ -428,10 +428,10 @@ class JudgeStep(Step[JudgeCall, JudgeReply]):
 
     def _call_rows(self, call: JudgeCall, question: Question) -> Iterator[Insert]:
         """What was asked: the question once a session, the call each time."""
-        if question.hash not in self._noted_questions:
-            self._noted_questions.add(question.hash)
-            yield question_row(question.hash, question.content)
         first = call.first
+        if (first.judge, question.hash) not in self._noted_questions:
+            self._noted_questions.add((first.judge, question.hash))
+            yield question_row(question.hash, question.content)
         yield call_row(call.key, question.hash, first.source, first.edited, first.repeat)
 
     # Services: batches

@@ -61,7 +61,9 @@ def test_garments_are_drawn_wherever_a_head_shows_its_shirt() -> None:
                 figure = figure_of(head)
                 ys, xs = np.nonzero(np.asarray(figure.shirt))
                 for corner in (0.0, 1.0):
-                    x, y = on_torso(figure.torso).places(xs.astype(np.float64) + corner, ys.astype(np.float64) + corner)
+                    x, y = on_torso(figure.torso).places(
+                        xs.astype(np.float64) + corner, ys.astype(np.float64) + corner
+                    )
                     assert 0 <= x.min() <= x.max() <= width
                     assert 0 <= y.min() <= y.max() <= height
 

@@ -74,7 +74,7 @@ def on_torso(torso: Torso) -> Fit:
 
 
 def on_face(points: Mapping[str, tuple[float, float]]) -> Fit:
-    """Glasses, earrings, scars: held by eyes and ears, and down to the chin."""
+    """Glasses, earrings, scars: fitted between eyes and ears, and down to the chin."""
     model, (left, top, zoom) = index()["face"], index()["sheets"]["face"]
     (ax, ay), (bx, by) = points["eye_left"], points["eye_right"]
     x0, y0, eyes, tilt = (ax + bx) / 2, (ay + by) / 2, bx - ax, by - ay

@@ -49,11 +49,11 @@ class Looks(Frozen):
 def parse(text: str) -> Mapping[str, Look]:
     """The looks by prompt id, in the order of the file."""
     document = Document(FILE, text)
-    found = document.read_as(Looks)
-    if found is None:
+    content = document.read_as(Looks)
+    if content is None:
         raise FaultsError(document.faults)
-    rows = {look.id: look for look in found.looks}
-    if len(rows) != len(found.looks):
+    rows = {look.id: look for look in content.looks}
+    if len(rows) != len(content.looks):
         raise FaultsError([document.fault(("looks",), "two rows have the same id")])
     return rows
 

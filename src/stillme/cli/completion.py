@@ -11,7 +11,7 @@ from pathlib import Path
 
 LEDGER = "ledger.sqlite"
 DEPTH = 3  # folders below the typed one in which runs are looked for
-MOST = 200  # folders looked at: a shell must not wait
+MAX_FOLDERS = 200  # looked at: a shell must not wait
 
 # Words that never change, copied so that nothing is loaded for them; a test compares them with their originals.
 PARTS = ("html", "tables", "figures", "browse", "pictures", "cards")
@@ -35,13 +35,13 @@ def runs(incomplete: str) -> list[str]:
     typed = Path(incomplete)
     base = typed if incomplete.endswith("/") else typed.parent
     try:
-        return _starting_with(map(str, islice(_runs(base, DEPTH), MOST)), str(typed) if incomplete else "")
+        return _starting_with(map(str, islice(_runs(base, DEPTH), MAX_FOLDERS)), str(typed) if incomplete else "")
     except OSError:
         return []
 
 
 def _runs(folder: Path, depth: int) -> Iterable[Path]:
-    for inner in sorted(islice(folder.iterdir(), MOST)):
+    for inner in sorted(islice(folder.iterdir(), MAX_FOLDERS)):
         if inner.name.startswith(".") or not inner.is_dir():
             continue
         if (inner / LEDGER).is_file():

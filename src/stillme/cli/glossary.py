@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -119,7 +119,13 @@ def vocabulary(protocol: Protocol) -> list[Term]:
     """In the order in which a newcomer meets them."""
     written = {
         kind: [
-            Term(name, shelf.title, (meaning.means,), meaning.also, meaning.page or shelf.page)
+            Term(
+                name=name,
+                kind=shelf.title,
+                says=(meaning.means,),
+                also=meaning.also,
+                page=meaning.page or shelf.page,
+            )
             for name, meaning in shelf.terms.items()
         ]
         for kind, shelf in shelves().items()
@@ -130,33 +136,41 @@ def vocabulary(protocol: Protocol) -> list[Term]:
         *(term for kind in first for term in written.pop(kind)),
         *_choices(protocol),
         *written.pop("methods"),
+        *_statistics(),
         *_columns_and_figures(),
-        *(
-            Term(one.id, "Criteria of a portrait", (f"{one.label}: {one.description}.",), (one.label,), _SCREENING)
-            for one in protocol.groups.selection_criteria
+        *_terms(
+            "Criteria of a portrait",
+            "docs/screening.md",
+            (
+                (one.id, (f"{one.label}: {one.description}.",), (one.label,))
+                for one in protocol.groups.selection_criteria
+            ),
         ),
         *(term for terms in written.values() for term in terms),
     ]
 
 
-_SCREENING = "docs/screening.md"
+_Entry = tuple[str, Iterable[str], Iterable[str]]  # name, paragraphs, other spellings
+
+
+def _terms(kind: str, page: str, entries: Iterable[_Entry]) -> Iterator[Term]:
+    for name, paragraphs, spellings in entries:
+        yield Term(name=name, kind=kind, says=tuple(paragraphs), also=tuple(spellings), page=page)
 
 
 def _scores_and_groups(protocol: Protocol) -> Iterator[Term]:
-    for name, outcome in protocol.rubrics.outcomes.items():
-        yield Term(name, "Outcomes", tuple(_outcome(outcome, protocol)), (outcome.label,), AUDIT)
-    for name, axis in protocol.axes.items():
-        yield Term(name, "Axes that judges score", tuple(_axis(axis)), (axis.label,), AUDIT)
-    kind, page = (
-        "Perceived groups",
-        "docs/wording.md",
-    )  # dimensions are columns as well; their groups are values there
+    outcomes = protocol.rubrics.outcomes.items()
+    yield from _terms("Outcomes", AUDIT, ((id, _outcome(one, protocol), (one.label,)) for id, one in outcomes))
+    axes = protocol.axes.items()
+    yield from _terms("Axes that judges score", AUDIT, ((id, _axis(axis), (axis.label,)) for id, axis in axes))
+    perceptions: list[_Entry] = []  # dimensions are columns as well, groups their values
     for dimension, groups in protocol.groups.dimensions.items():
         listed = ", ".join(f"{group.id} ({group.label})" for group in groups)
-        yield Term(dimension, kind, (f"{_sentence(perceived(dimension))} Groups: {listed}.",), page=page)
+        perceptions.append((dimension, (f"{_sentence(perceived(dimension))} Groups: {listed}.",), ()))
+        text = f"a group of perceived {dimension}, as annotators saw the person in the portrait."
         for group in groups:
-            text = f"a group of perceived {dimension}, as annotators saw the person in the portrait."
-            yield Term(group.id, kind, (f"{group.label}: {text}",), (group.label, *group.aliases), page)
+            perceptions.append((group.id, (f"{group.label}: {text}",), (group.label, *group.aliases)))
+    yield from _terms("Perceived groups", "docs/wording.md", perceptions)
 
 
 def _outcome(outcome: Outcome, protocol: Protocol) -> Iterator[str]:
@@ -185,22 +199,25 @@ def _axis(axis: Axis) -> Iterator[str]:
 
 def _choices(protocol: Protocol) -> Iterator[Term]:
     """Arms, presets, negative controls and prompts."""
-    for arm in protocol.manifest.arms:
-        text = f"{arm.label}: how the prompt is asked."
-        yield Term(arm.id, "Arms: how a prompt is asked", (text,), (arm.label,), "docs/mitigation.md")
-    for name, preset in protocol.presets.items():
-        kind = "Presets: choices that change numbers"
-        yield Term(name, kind, tuple(_preset(preset)), (preset.label,), STATISTICS)
+    arms = protocol.manifest.arms
+    of_arms = ((arm.id, (f"{arm.label}: how the prompt is asked.",), (arm.label,)) for arm in arms)
+    yield from _terms("Arms: how a prompt is asked", "docs/mitigation.md", of_arms)
+    presets = ((name, _preset(preset), (preset.label,)) for name, preset in protocol.presets.items())
+    yield from _terms("Presets: choices that change numbers", STATISTICS, presets)
+    controls: list[_Entry] = []
     for control in protocol.measures.controls if protocol.measures else ():
-        texts = [f"{control.label}: an edit that asks for nothing."]
-        texts += [f"Every editor is given: “{control.text}”"] if control.text else []
-        yield Term(control.id, "Negative controls", tuple(texts), (control.label,), MEASURES)
+        asked = [f"Every editor is given: “{control.text}”"] if control.text else []
+        says = (f"{control.label}: an edit that asks for nothing.", *asked)
+        controls.append((control.id, says, (control.label,)))
+    yield from _terms("Negative controls", MEASURES, controls)
+    prompts: list[_Entry] = []
     for prompt in protocol.prompts.prompts:
         category, subcategory = (word.replace("_", " ") for word in (prompt.category, prompt.subcategory))
-        texts = [f"{prompt.label}, {category} ({subcategory}): “{prompt.text}”"]
+        says = (f"{prompt.label}, {category} ({subcategory}): “{prompt.text}”",)
         if prompt.may_change:
-            texts.append(f"It asks for, or implies, a change of {', '.join(prompt.may_change)}.")
-        yield Term(prompt.id, "Prompts", tuple(texts), (prompt.label,), AUDIT)
+            says += (f"It asks for, or implies, a change of {', '.join(prompt.may_change)}.",)
+        prompts.append((prompt.id, says, (prompt.label,)))
+    yield from _terms("Prompts", AUDIT, prompts)
 
 
 def _preset(preset: Preset) -> Iterator[str]:
@@ -213,25 +230,29 @@ def _preset(preset: Preset) -> Iterator[str]:
     yield f"Judges are told of the source person: {disclosed}."
 
 
-def _columns_and_figures() -> Iterator[Term]:
-    """The report's own definitions, columns of exported tables, and what measures give."""
+def _statistics() -> Iterator[Term]:
+    """The report's own definitions."""
     from stillme.report.sections.definitions import statistics
 
     for group in statistics():
         for name, text in group.items():
             others = " ".join(f"{other}: {meaning}" for other, meaning in group.items() if other != name)
-            texts = (_sentence(text), *([f"Beside it: {others}"] if others else ()))
-            yield Term(name, "Statistics of the report", texts, page=STATISTICS)
-    for name, text in _sentences(COLUMNS).items():
-        yield Term(name, "Columns of exported tables", (text,), page="docs/analyse.md")
-    title = "Measures and their figures"
+            says = (_sentence(text), *([f"Beside it: {others}"] if others else ()))
+            yield from _terms("Statistics of the report", STATISTICS, [(name, says, ())])
+
+
+def _columns_and_figures() -> Iterator[Term]:
+    """Columns of exported tables, and what measures give."""
+    columns = ((name, (text,), ()) for name, text in _sentences(COLUMNS).items())
+    yield from _terms("Columns of exported tables", "docs/analyse.md", columns)
     for kind, figures in FIGURES.items():
         listed = f"A measure, read off the pixels of source and edit. Its figures: {', '.join(figures)}."
-        yield Term(kind, title, (listed,), page=MEASURES)
+        entries: list[_Entry] = [(kind, (listed,), ())]
         for name, text in (_sentences(figures) | _sentences(measured(kind))).items():
-            yield Term(name, title, (f"{text} A figure of {kind}.",), page=MEASURES)
-    for name, text in _sentences(PORTRAIT_FIGURES).items():
-        yield Term(name, "Figures of a portrait", (text,), page=_SCREENING)
+            entries.append((name, (f"{text} A figure of {kind}.",), ()))
+        yield from _terms("Measures and their figures", MEASURES, entries)
+    of_portraits = ((name, (text,), ()) for name, text in _sentences(PORTRAIT_FIGURES).items())
+    yield from _terms("Figures of a portrait", "docs/screening.md", of_portraits)
 
 
 # Descriptions that are understood only after the line before them

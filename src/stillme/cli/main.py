@@ -289,6 +289,9 @@ def restore(run: RunFolder, as_json: AsJson = False) -> None:
     print_result(pipeline.restore(run), as_json, lambda restored: render_restore_result(restored, run))
 
 
+app.registered_commands += results.app.registered_commands  # they have no name in common, such as `study`
+
+
 @app.command(
     rich_help_panel=AUDIT,
     epilog=examples("stillme power", "stillme power audit.yaml", "stillme power --rate 0.2 --icc 0.05 --family 3"),
@@ -331,7 +334,6 @@ def power(
 
 
 editors = typer.Typer(no_args_is_help=True, help="Run an editor in an environment of its own.")
-app.add_typer(results.app)
 app.add_typer(sources.app, name="sources", rich_help_panel=AROUND)
 app.add_typer(editors, name="editors", rich_help_panel=AROUND)
 

@@ -90,6 +90,13 @@ def test_the_make_targets_on_pages_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.M), target
 
 
+def test_the_walks_lead_through_files_that_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`([\w/]+(?:\.py|\.js|/))`", text)
+    assert len(paths) > 50
+    assert [path for path in paths if not (ROOT / "src/stillme" / path).exists() and path != "files/"] == []
+
+
 def test_ci_runs_what_the_readme_calls() -> None:
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert "make test" in script and "make demo" in script

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import csv
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -51,9 +53,20 @@ def test_every_journey_is_followed() -> None:
 def test_the_readmes_commands_run_in_order(tmp_path: Path) -> None:
     page = ROOT / "README.md"
     typed = [" ".join(one.words) for one in pages.steps(page) if isinstance(one, pages.Command)]
-    assert [words.split()[0] for words in typed] == ["init", "check", "run", "report"]
+    assert [words.split()[0] for words in typed] == ["demo", "init", "check", "run", "report"]
     Walk(page, tmp_path, instead={"run": make_small}).go()
     assert (tmp_path / "runs/audit/report.html").is_file() and (tmp_path / "runs/audit/report/tables").is_dir()
+
+
+@pytest.mark.slow
+def test_the_readmes_python_runs(tmp_path: Path) -> None:
+    ((_, code),) = [block for block in pages.blocks(ROOT / "README.md") if block[0] == "python"]
+    (tmp_path / "quickstart.py").write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "quickstart.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "9 portraits" in done.stdout and done.stdout.count("lightens") >= 1
 
 
 def make_small(walk: Walk, words: list[str]) -> None:

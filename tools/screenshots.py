@@ -1,7 +1,9 @@
-"""Takes the pictures of docs/images in a real browser: of a finished demo, or of a study that is served as a pilot.
+"""Takes the pictures of docs/images: in a real browser, of a finished demo or of a study that is served as a pilot; and
+the README's strip of one portrait with four edits of it, painted by the planted editor.
 
 python tools/screenshots.py demo/run/report.html
 python tools/screenshots.py http://127.0.0.1:8422
+python tools/screenshots.py before-after
 """
 
 from __future__ import annotations
@@ -12,15 +14,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from playwright.sync_api import sync_playwright
 
 IMAGES = Path(__file__).parent.parent / "docs/images"
+STRIP_HEAD = "black-female-30s"
 COLOURS = 128  # enough for pages of text, and a third of the size
 
 
 def main(what: str) -> None:
     IMAGES.mkdir(exist_ok=True)
+    if what == "before-after":
+        before_after()
+        return
     browser_path = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
@@ -30,6 +36,39 @@ def main(what: str) -> None:
         else:
             report(page, Path(what).absolute())
         browser.close()
+
+
+def before_after() -> None:
+    """The portrait; the edit as asked; soft erasure; lightened skin; another person in place of this one."""
+    from stillme.core import images
+    from stillme.core.records import Status
+    from stillme.editors.planted import Draw, paint, read_truth
+    from stillme.engine.backends import BackendContext
+    from stillme.protocol import builtin
+    from stillme.sources import heads
+
+    protocol = builtin()
+    prompt = protocol.prompt["O-01"]
+    truth = {name: read_truth(name, BackendContext(Path(), protocol)) for name in ("even", "lightens")}
+    effects = {effect.id: effect for name in truth for effect in truth[name].effects}
+    planted = {
+        "soft erasure": ("erased", 0.0),
+        "skin lightened": ("lightened", 1.0),
+        "race changed": ("other_race", 0.6),
+    }
+    drawn = {"as asked": ()} | {label: ((effects[name], size),) for label, (name, size) in planted.items()}
+    shown = {"source portrait": heads.photograph(heads.load(STRIP_HEAD))}
+    shown |= {
+        label: images.pixels(paint(STRIP_HEAD, prompt, Draw(Status.OK, draw), 0)) for label, draw in drawn.items()
+    }
+    width, gap, line = 256, 8, 34
+    strip = Image.new("RGB", (len(shown) * (width + gap) - gap, width + line), "white")
+    font = ImageFont.load_default(19)
+    for number, (label, pixels) in enumerate(shown.items()):
+        left = number * (width + gap)
+        strip.paste(Image.fromarray(pixels).resize((width, width), Image.Resampling.LANCZOS), (left, 0))
+        ImageDraw.Draw(strip).text((left + width / 2, width + line / 2), label, "black", font, anchor="mm")
+    strip.save(IMAGES / "before-after.webp", quality=88, method=6)
 
 
 def report(page: Any, path: Path) -> None:

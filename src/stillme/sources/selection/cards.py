@@ -136,52 +136,49 @@ def readme(manifest: Manifest, passing: pl.DataFrame | None = None) -> str:
     screened = "Figures of a pre-screen tick them at first; a person decides."
     if not any(row.chosen.reading for row in manifest.rows):
         screened = "No pre-screen measured them; what a reviewer did not tick is not known."
-    return (
-        markdown("stillme.sources.selection")
-        .get_template("card.md")
-        .render(
-            front=_front_matter(manifest),
-            name=manifest.name,
-            total=len(manifest.rows),
-            sources=origins(manifest),
-            per_cell="one" if grid.per_cell == 1 else grid.per_cell,
-            cells=len(grid.cells),
-            axes=[
-                {
-                    "name": axis.replace("_", " "),
-                    "counts": [(label, labels[axis][group]) for group, label in groups.items()],
-                }
-                for axis, groups in grid.axes.items()
-            ],
-            undecided=[cell.label for cell in manifest.undecided],
-            drawn=drawn_sentence(manifest),
-            pools=[
-                {"number": pool, "seed": seed, "candidates": n_candidates[pool], "chosen": n_chosen[pool]}
-                for pool, seed in manifest.pools.items()
-            ],
-            skipped=list(skipped_lines(manifest)),
-            reviewed=reviewed_sentence(manifest),
-            compared=agreement_sentence(manifest),
-            screened=screened,
-            criteria=[
-                {
-                    "label": criterion.label,
-                    "description": criterion.description,
-                    "met": ticks[criterion.id][True],
-                    "unmet": ticks[criterion.id][False],
-                    "unmeasured": ticks[criterion.id][None],
-                }
-                for criterion in manifest.plan.protocol.groups.selection_criteria
-            ],
-            passing=_passing_table(passing, manifest),
-            changes=changes(manifest.rows),
-            small=small_sentence(manifest),
-            rendered=count_rendered(manifest),
-            columns=[
-                {"name": column.name, "type": column.kind.__name__, "description": column.description}
-                for column in manifest.columns
-            ],
-        )
+    template = markdown("stillme.sources.selection").get_template("card.md")
+    return template.render(
+        front=_front_matter(manifest),
+        name=manifest.name,
+        total=len(manifest.rows),
+        sources=origins(manifest),
+        per_cell="one" if grid.per_cell == 1 else grid.per_cell,
+        cells=len(grid.cells),
+        axes=[
+            {
+                "name": axis.replace("_", " "),
+                "counts": [(label, labels[axis][group]) for group, label in groups.items()],
+            }
+            for axis, groups in grid.axes.items()
+        ],
+        undecided=[cell.label for cell in manifest.undecided],
+        drawn=drawn_sentence(manifest),
+        pools=[
+            {"number": pool, "seed": seed, "candidates": n_candidates[pool], "chosen": n_chosen[pool]}
+            for pool, seed in manifest.pools.items()
+        ],
+        skipped=list(skipped_lines(manifest)),
+        reviewed=reviewed_sentence(manifest),
+        compared=agreement_sentence(manifest),
+        screened=screened,
+        criteria=[
+            {
+                "label": criterion.label,
+                "description": criterion.description,
+                "met": ticks[criterion.id][True],
+                "unmet": ticks[criterion.id][False],
+                "unmeasured": ticks[criterion.id][None],
+            }
+            for criterion in manifest.plan.protocol.groups.selection_criteria
+        ],
+        passing=_passing_table(passing, manifest),
+        changes=changes(manifest.rows),
+        small=small_sentence(manifest),
+        rendered=count_rendered(manifest),
+        columns=[
+            {"name": column.name, "type": column.kind.__name__, "description": column.description}
+            for column in manifest.columns
+        ],
     )
 
 
@@ -377,27 +374,7 @@ def croissant(manifest: Manifest, sums: Mapping[str, str]) -> str:
         "prov:wasDerivedFrom": [
             {"@type": "sc:Dataset", "name": origin.name, "description": origin.licence} for origin in sources
         ],
-        "distribution": [
-            *(
-                {
-                    "@type": "cr:FileObject",
-                    "@id": name,
-                    "name": name,
-                    "contentUrl": name,
-                    "encodingFormat": encoding,
-                    "sha256": sums[name],
-                }
-                for name, encoding in _FILE_FORMATS.items()
-            ),
-            {
-                "@type": "cr:FileSet",
-                "@id": _PICTURES,
-                "name": _PICTURES,
-                "description": "The portraits; each file is named by its SHA-256.",
-                "encodingFormat": [_IMAGE_FORMATS[extension] for extension in extensions],
-                "includes": [f"{IMAGES}/*.{extension}" for extension in extensions],
-            },
-        ],
+        "distribution": _distribution(sums, extensions),
         "recordSet": [
             {
                 "@type": "cr:RecordSet",
@@ -419,6 +396,31 @@ def croissant(manifest: Manifest, sums: Mapping[str, str]) -> str:
         **{f"rai:{name}": value for name, value in _responsible_ai(manifest)},
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _distribution(sums: Mapping[str, str], extensions: Sequence[str]) -> list[dict[str, Any]]:
+    """The files of the export: each table by itself, all pictures as one set."""
+    return [
+        *(
+            {
+                "@type": "cr:FileObject",
+                "@id": name,
+                "name": name,
+                "contentUrl": name,
+                "encodingFormat": encoding,
+                "sha256": sums[name],
+            }
+            for name, encoding in _FILE_FORMATS.items()
+        ),
+        {
+            "@type": "cr:FileSet",
+            "@id": _PICTURES,
+            "name": _PICTURES,
+            "description": "The portraits; each file is named by its SHA-256.",
+            "encodingFormat": [_IMAGE_FORMATS[extension] for extension in extensions],
+            "includes": [f"{IMAGES}/*.{extension}" for extension in extensions],
+        },
+    ]
 
 
 def _column_field(column: Column) -> dict[str, Any]:

@@ -31,6 +31,7 @@ NEEDED = (
     "stillme/py.typed",
     "stillme/protocol/files/*.yaml",
     "stillme/protocol/files/questionnaires/*.yaml",
+    "stillme/cli/*.yaml",
     "stillme/cli/templates/*.yaml",
     "stillme/report/templates/*.css",
     "stillme/report/review/static/*.js",

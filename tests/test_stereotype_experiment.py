@@ -79,7 +79,8 @@ def test_following_position_or_pronoun_is_one_raw_and_no_gap(
 ) -> None:
     raw, gap = of(tables.adherence, name, sentences=ALL), of(tables.gaps, name, sentences=ALL)
     assert raw["rate"] == 1.0 and raw["clear"] >= 10 and raw["p"] < 0.01
-    assert abs(gap["gap"]) < 0.05 and gap["low"] < 0 < gap["high"] and gap["high"] - gap["low"] < 0.2
+    assert abs(gap["gap"]) < 0.05 and gap["low"] < 0 < gap["high"]
+    assert gap["high"] - gap["low"] < (0.6 if gap["gap"] == 0 else 0.2), "wide only where no sentence differs"
     assert of(tables.effects, name, effect=followed)["difference"] > 0.9
 
 

@@ -70,7 +70,7 @@ def test_weights_are_safetensors_and_bring_no_code() -> None:
     fetched = [
         (file, name, words(call))
         for file, name, call in calls()
-        if name.endswith((".from_pretrained", "made.download", ".hf_hub_download", ".snapshot_download"))
+        if name.endswith((".from_pretrained", "pipeline.download", ".hf_hub_download", ".snapshot_download"))
     ]
     pipelines = [given for file, name, given in fetched if file == "editors/diffusers_base.py"]
     assert len(pipelines) >= 2 and all(given.get("use_safetensors") == "True" for given in pipelines)

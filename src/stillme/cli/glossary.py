@@ -17,7 +17,7 @@ from pydantic import Field, RootModel, model_validator
 
 from stillme.core.errors import InputError
 from stillme.core.yaml import Document, Frozen, read_text
-from stillme.ledger.columns import COLUMNS, measured, perceived
+from stillme.ledger.frames import COLUMNS, measured, perceived
 from stillme.measures import FIGURES
 from stillme.measures.portrait import FIGURES as PORTRAIT_FIGURES
 from stillme.protocol import Protocol

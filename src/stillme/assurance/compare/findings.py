@@ -22,7 +22,7 @@ from stillme.assurance.compare.comparison import Compared, Driven
 from stillme.assurance.compare.tables import labels, points, tables
 from stillme.core.atomic import replace_file
 from stillme.core.errors import disk
-from stillme.core.export import write_frame
+from stillme.core.table_files import write_frame
 from stillme.stats.equivalence import SIZE
 from stillme.stats.versions import BETTER, DOWN, FARTHEST, NO_WORSE, RATE, UNDECIDED, UP, WITHIN, WORSE, Watched
 

@@ -32,9 +32,8 @@ from stillme.assurance.evidence.differences import (
 from stillme.assurance.evidence.ledger import count_keys, damage, strayed
 from stillme.assurance.evidence.manifest import FILE, Manifest, check_files, read_manifest
 from stillme.assurance.evidence.page import Page, read_page
-from stillme.core import parquet
 from stillme.core.errors import InputError, StillmeError
-from stillme.core.parquet import DamagedError
+from stillme.core.table_files import DamagedError, read_parquet
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.plan.design import Design, load_design
@@ -246,7 +245,7 @@ def _compare_file(files: Files, folder: Path, name: str, figures: bool, part: st
 
 def _parquet_differences(name: str, printed: bytes, derived: pl.DataFrame) -> Iterator[Difference]:
     try:
-        frame = parquet.read(printed)
+        frame = read_parquet(printed)
     except DamagedError:
         yield Difference(name, "what is no Parquet file", "a table")
         return

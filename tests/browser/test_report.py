@@ -93,7 +93,6 @@ def test_the_summary_fits_one_screen(go: Go, report: Path, loudest: Path) -> Non
 
 
 @pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.slow)])
-@pytest.mark.slow
 def test_no_page_is_wider_than_its_screen(go: Go, report: Path, analysed: Path, width: int) -> None:
     for path in (report, analysed):
         assert not is_wide(go(path, {"width": width, "height": 844}, unfold="details"))

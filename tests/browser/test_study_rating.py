@@ -349,6 +349,18 @@ def test_a_tab_that_closes_in_the_moment_of_an_answer_loses_nothing(pair: Desk, 
     assert pair.answers("uma") == given
 
 
+def test_an_answer_that_was_not_put_away_when_its_tab_closed_is_sent(pair: Desk, open_context: Open) -> None:
+    context = open_context()
+    page = sit(context, pair, "ulf")
+    page.evaluate("() => { IDBObjectStore.prototype.put = () => { throw new Error('the tab closes'); }; }")
+    context.set_offline(True)
+    page.keyboard.press("2")
+    page.close()
+    context.set_offline(False)
+    saved(visit(context.new_page(), pair))
+    assert list(pair.answers("ulf").values()) == ["2"]
+
+
 def test_a_short_cut_in_the_network_is_said_and_mended(each: Desk, open_context: Open) -> None:
     context = open_context()
     page = sit(context, each, "noa")
@@ -497,7 +509,9 @@ def test_looking_away_is_counted(each: Desk, open_context: Open) -> None:
     page.evaluate("dispatchEvent(new Event('blur'))")
     page.clock.fast_forward(1300)
     page.evaluate("dispatchEvent(new Event('focus'))")
-    page.evaluate("dispatchEvent(new Event('blur')); dispatchEvent(new Event('focus'))")
+    page.evaluate("dispatchEvent(new Event('blur'))")
+    page.clock.fast_forward(900)
+    page.evaluate("dispatchEvent(new Event('focus'))")
     page.clock.resume()
     saved(page)
     row = each.sitting("tom")

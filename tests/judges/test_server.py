@@ -120,6 +120,16 @@ def test_every_outcome_has_a_switch(fate: Fate) -> None:
     assert (gemini_http == 200) == (paid or fate is Fate.INPUT_BLOCKED)
 
 
+def test_who_goes_away_unanswered_is_no_longer_under_way(tmp_path: Path) -> None:
+    service = Service(Switches(), tmp_path / "journal")
+    gone, there = loopback.Line(service), loopback.Line(service)
+    for line in (gone, gone, there):
+        line._arrived("a body", Fate.TIMEOUT.value, 200, False)
+    gone.connection_lost(None)
+    assert there._arrived("a body", Fate.OK.value, 200, True)["in_flight"] == 2
+    service._journal.close()
+
+
 def test_shares_are_of_bodies_and_do_not_depend_on_the_order() -> None:
     switches = Switches(refused=0.1, malformed=0.2)
     fates = [switches.fate(str(number)) for number in range(5000)]

@@ -110,6 +110,8 @@ def test_what_has_no_score_in_one_version_is_no_pair(
     counts = versions.shared(a, b, paired, protocol)
     assert (counts.persons_a, counts.persons_b, counts.unjudged, counts.persons_unjudged) == (1, 0, 1, 0)
     assert (counts.pairs_a, counts.pairs_b, counts.p_unjudged) == (1, 0, 1.0)
+    turned = versions.pairs(b, a, protocol)
+    assert turned["difference"].null_count() == paired["difference"].null_count() > 0, "nor where A has none"
     found = row(compared(a, b, protocol).outcomes, outcome="race_changed")
     assert (found["a_only"], found["pairs"]) == (1, 83 * 5 - 1)
 

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from stillme import pipeline
-from stillme.assurance.evidence import Verified, bundle, ledger, manifest, verification, verify
+from stillme.assurance.evidence import Verified, bundle, contents, ledger, manifest, verification, verify
 from stillme.cli.main import main
 from stillme.cli.render.release import render_verification
 from stillme.core.errors import InputError
@@ -315,6 +315,21 @@ def test_faces_that_the_report_hides_stay_hidden_in_the_bundle(finished: Path, t
     assert told["faces"] == "none" and len(set(re.findall(r"data:image/webp;base64,[^\"]+", page))) == 1, (
         "the same words"
     )
+
+
+@pytest.mark.parametrize(("asked", "taken"), [(None, "none"), ("blur", "blur")])
+def test_faces_are_treated_as_asked_else_as_in_the_runs_report(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None, taken: str
+) -> None:
+    def fill(run: Any, folder: Path, faces: str, *_: Any) -> None:
+        raise InputError(f"Faces: {faces}.")
+
+    run = Path(shutil.copytree(finished / "run", tmp_path / "run"))
+    (run / "report").mkdir(exist_ok=True)
+    (run / "report/about.json").write_text('{"faces": "none"}', encoding="utf-8")
+    monkeypatch.setattr(contents, "_fill", fill)
+    with pytest.raises(InputError, match=f"Faces: {taken}"):
+        bundle(run, faces=asked)
 
 
 def test_a_copy_beside_a_writer_is_whole(finished: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ HARMLESS = phrases("""
     manual; a German-made watch; Maintain the person's fair, reddish skin tone, short salt-and-pepper wavy
     hair, thin lips, prominent cheekbones, and deep laugh lines around the eyes.; Maintain the person’s deep
     brown skin with warm undertones, round face with full cheeks, broad nose, full lips, and dark micro-braided
-    hair partially covered by a colorful headwrap.
+    hair partially covered by a colorful headwrap.; lips in Indian red
 """)
 
 NAMED = {

@@ -169,7 +169,9 @@ def test_what_was_not_asked_is_refused_and_not_kept(desk: Desk) -> None:
     elsewhere = desk.bundle.task["t01"].items[0]
     for wrong, said in (
         (op("answer", item, field, "99"), "not one of the answers"),
+        (op("answer", item, field, ""), "not one of the answers"),
         (op("answer", item, "unknown", "1"), "no such question"),
+        (op("answer", item, "comment", "1"), "no such question"),
         (op("answer", elsewhere, field, "1"), "no such item"),
         (op("done", item), "not opened"),
     ):

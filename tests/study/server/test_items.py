@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import func, select
 
 from stillme.study.bundle import OUTPUTS
@@ -16,6 +17,7 @@ from stillme.study.db import people, seats
 from stillme.study.db.deal import allowed, questions
 from stillme.study.db.people import Launch
 from stillme.study.db.tables import answer, opening, operation, seat, sitting
+from stillme.study.server.answers import Operation
 from stillme.study.server.door import cookie_name
 from tests.study.visiting import KEYS, House, Visitor
 
@@ -142,6 +144,16 @@ def test_bodies_of_another_shape_are_422(house: House, body: bytes) -> None:
     found = rater.visitor.client.post("/api/operations", content=body, headers=headers)
     assert found.status_code == 422 and found.json()["refused"]
     assert count(house, operation) == 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"id": "short"}, {"kind": "delete"}, {"item": "i\0"}, {"value": "\0"}, {"rev": -1}, {"who": "me"}]
+)
+def test_an_operation_of_another_shape_is_none(change: dict[str, Any]) -> None:
+    sent = {"id": "long-enough", "kind": "open", "item": "i000", "rev": 1}
+    assert Operation.model_validate(sent).item == "i000"
+    with pytest.raises(ValidationError):
+        Operation.model_validate({**sent, **change})
 
 
 def test_too_much_too_many_and_not_ours(house: House) -> None:

@@ -13,11 +13,10 @@ from tests.faults.faulty import stillme
 
 @pytest.fixture(scope="session")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """audit.yaml and its run: 24 edits, 48 verdicts, analysed, with a report page; tests only copy it."""
+    """audit.yaml and its run: 24 edits, 48 verdicts, with its page; tests only copy it."""
 
     def make(folder: Path) -> None:
         dump_audit(folder / "audit.yaml")
         stillme(folder, "run", folder / "audit.yaml").check()
-        stillme(folder, "report", folder / "run", "--only", "html").check()
 
     return prepared.once(tmp_path_factory, "audited", make)

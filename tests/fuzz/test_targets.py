@@ -13,7 +13,7 @@ from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
 
 SLOW = ("protocol files", "rows of a ledger", "pages of a ledger")
-FEW, SOME = 8, 40
+FEW, SOME = 6, 24
 
 
 def test_the_targets_have_names_of_their_own() -> None:

@@ -73,8 +73,14 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("place", ["source", "edit"])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [  # each file in one of the two places; in the other one in the slow tier
+        pytest.param(name, place, marks=[pytest.mark.slow] if (number + other) % 2 else [])
+        for number, name in enumerate(FILES)
+        for other, place in enumerate(("edit", "source"))
+    ],
+)
 def test_every_file_gives_figures_or_a_status_and_a_sentence(bench: Bench, name: str, place: str) -> None:
     content, expected = FILES[name]
     source, edit = (content, GOOD) if place == "source" else (GOOD, content)

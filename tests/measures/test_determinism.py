@@ -60,6 +60,7 @@ def test_two_processes_agree_bit_for_bit(bench: Bench, folder: Path) -> None:
     assert json.loads(out.stdout) == pairs.figures(bench, source, edited)
 
 
+@pytest.mark.slow
 def test_what_was_read_before_makes_no_difference(bench: Bench, folder: Path) -> None:
     """Fresh, after other pairs, in the reverse order, and one measure at a time."""
     used = pairs.new_bench()
@@ -89,6 +90,7 @@ def test_only_the_last_few_sources_are_kept() -> None:
     assert list(bench._sources)[-1] == last.source_key
 
 
+@pytest.mark.slow
 def test_edits_and_sources_past_are_let_go(folder: Path) -> None:
     bench = pairs.new_bench()
     requests = [pairs.request(source, edited) for _, source, edited in contents(folder)]

@@ -344,9 +344,9 @@ def test_methods_say_how_other_experiments_were_tested_where_there_are_any(made:
     [
         {"editors": ("replace",)},
         {"persons": some_people("black")},
-        {"refused": 1.0},
+        pytest.param({"refused": 1.0}, marks=pytest.mark.slow),
         {"silent": 1.0},
-        {"persons": some_people("white", "black")[:5]},
+        pytest.param({"persons": some_people("white", "black")[:5]}, marks=pytest.mark.slow),
     ],
     ids=["one editor", "one group", "everything refused", "nothing judged", "five persons"],
 )

@@ -144,7 +144,7 @@ def test_no_key_is_left_behind(tmp_path: Path, prompts: list[str]) -> None:
                 row("openai", "gpt-5-mini", first, role="secondary"),
             ],
         )
-        said = [command(tmp_path, "run", "audit.yaml") for _ in range(2)]
+        said = [command(tmp_path, "run", "audit.yaml") for _ in prompts]
         said.append(command(tmp_path, "status", "run"))
         said.append(command(tmp_path, "export", "run", "--format", "csv"))
         bundled = command(tmp_path, "bundle", "run", "--with-images")

@@ -24,6 +24,10 @@ from stillme.sources.looks.table import table
 
 EXPECTED = tuple(f"{kind}-{number:02d}" for kind in "OV" for number in range(1, 11))
 PEOPLE = heads.keys()[5::23]  # four people of different groups
+EACH_PERSON = pytest.mark.parametrize(  # two of them in the quick tier
+    "person",
+    [pytest.param(key, marks=[pytest.mark.slow] if number % 2 else []) for number, key in enumerate(PEOPLE)],
+)
 STILL = tuple(name for name in EXPECTED if name != "V-04")  # V-04 moves the figure
 
 
@@ -68,7 +72,7 @@ def test_garments_are_drawn_wherever_a_head_shows_its_shirt() -> None:
                     assert 0 <= y.min() <= y.max() <= height
 
 
-@pytest.mark.parametrize("person", PEOPLE)
+@EACH_PERSON
 @pytest.mark.parametrize("look", EXPECTED)
 def test_a_garment_has_no_hole(look: str, person: str) -> None:
     """Black beneath a garment would be a layer that does not reach so far."""
@@ -103,7 +107,7 @@ def test_a_picture_has_the_size_of_the_photograph(look: str, variant: str) -> No
     assert picture.dtype == np.uint8
 
 
-@pytest.mark.parametrize("person", PEOPLE)
+@EACH_PERSON
 @pytest.mark.parametrize("look", EXPECTED)
 def test_a_full_look_changes_most_of_what_is_not_skin(look: str, person: str) -> None:
     head = heads.load(person)
@@ -112,7 +116,7 @@ def test_a_full_look_changes_most_of_what_is_not_skin(look: str, person: str) ->
     assert changed.mean() > 0.5
 
 
-@pytest.mark.parametrize("person", PEOPLE)
+@EACH_PERSON
 @pytest.mark.parametrize("look", EXPECTED)
 def test_a_trace_changes_little_but_something(look: str, person: str) -> None:
     head = heads.load(person)
@@ -124,8 +128,8 @@ def test_a_trace_changes_little_but_something(look: str, person: str) -> None:
     assert (gap > 40).mean() < 0.02
 
 
-@pytest.mark.parametrize("person", PEOPLE)
-@pytest.mark.parametrize("strength", [0.15, 0.6, 1.0])
+@EACH_PERSON
+@pytest.mark.parametrize("strength", [pytest.param(0.15, marks=pytest.mark.slow), 0.6, 1.0])
 @pytest.mark.parametrize("look", STILL)
 def test_uncovered_skin_keeps_its_exact_values(look: str, strength: float, person: str) -> None:
     head = heads.load(person)
@@ -134,7 +138,7 @@ def test_uncovered_skin_keeps_its_exact_values(look: str, strength: float, perso
     assert np.array_equal(picture[keep], heads.photograph(head)[keep])
 
 
-@pytest.mark.parametrize("person", PEOPLE)
+@EACH_PERSON
 @pytest.mark.parametrize("look", EXPECTED)
 def test_most_of_the_face_stays_uncovered(look: str, person: str) -> None:
     head = looks.posed(heads.load(person), look)
@@ -143,7 +147,7 @@ def test_most_of_the_face_stays_uncovered(look: str, person: str) -> None:
     assert looks.covered(head if look != "V-04" else heads.load(person), look)[face].mean() < 0.12
 
 
-@pytest.mark.parametrize("person", PEOPLE)
+@EACH_PERSON
 def test_a_moved_figure_has_only_skin_values_of_its_own(person: str) -> None:
     head = heads.load(person)
     moved = looks.posed(head, "V-04")

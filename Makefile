@@ -106,7 +106,7 @@ fuzz: $(DEV)
 	$(BIN)/python -m tests.fuzz
 
 # The tests of these packages alone reach every branch of them.
-COVERED := tests/stats tests/ledger tests/protocol tests/assurance/compare/test_statistics.py tests/plan/test_design_trials.py tests/judges/test_ensemble.py
+COVERED := tests/stats tests/ledger tests/protocol tests/assurance/compare/test_statistics.py tests/plan/test_design.py tests/plan/test_design_trials.py tests/plan/test_stereotype.py tests/analysis/test_draw.py tests/steps/test_forecast.py tests/judges/test_ensemble.py
 coverage: $(DEV)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --cov --cov-report=term $(COVERED)
 

@@ -9,6 +9,7 @@ import pytest
 
 from stillme import editors, judges, measures
 from stillme.core import images
+from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, JudgeReply, Status
 from stillme.engine.progress import Progress
 from stillme.engine.threads import Stop
@@ -89,6 +90,17 @@ def test_a_design_is_read_back_as_it_was_made(controlled: Config) -> None:
         assert getattr(recalled, part) == getattr(design, part), part
     assert recalled.config.audit.measuring.share == 0.5
     assert audit_content(recalled) == audit_content(design)
+
+
+def test_a_configuration_that_was_changed_in_the_ledger_is_refused(
+    controlled: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Run.hold(controlled.run, controlled.protocol) as held:
+        record_design(held, make_design(controlled, gather(held, controlled, Progress())))
+        kept = held.last_audit()
+        monkeypatch.setattr(held, "last_audit", lambda: {**kept, "portraits": kept["portraits"] * 2})
+        with pytest.raises(SurroundingsError, match="a portrait is listed twice"):
+            load_design(held)
 
 
 def test_controls_are_made_by_whom_the_protocol_says_and_never_judged(controlled: Config) -> None:

@@ -22,7 +22,7 @@ from stillme.analysis.tables import inputs, saying, whole, writing
 from stillme.analysis.tables.tables import Tabled
 from stillme.cli.init import demo as write_demo
 from stillme.core import images
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.yaml import unknown
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -372,9 +372,7 @@ def _frame(given: Arrow) -> pl.DataFrame:
         return pl.DataFrame(given)
     except ImportError:
         step = "Install it with `pip install pyarrow`, or give a polars table or the path of a file."
-        raise SurroundingsError(
-            "Tables of this library are read through pyarrow, which is not there.", step
-        ) from None
+        raise SetupError("Tables of this library are read through pyarrow, which is not there.", step) from None
 
 
 def _path(given: StrPath | None) -> Path | None:

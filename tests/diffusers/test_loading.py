@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import diffusers
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Status
 from stillme.editors import flux2
 from stillme.editors.diffusers_base import Diffuser
@@ -57,7 +57,7 @@ def test_a_repository_is_loaded_at_its_commit(hub: Path, flux2_folder: Path) -> 
 
 
 def test_another_commit_is_not_taken_for_it(hub: Path) -> None:
-    with pytest.raises(SurroundingsError, match=r"^FLUX.2 cannot be loaded from someone/tiny: .*Check repository"):
+    with pytest.raises(SetupError, match=r"^FLUX.2 cannot be loaded from someone/tiny: .*Check repository"):
         from_hub(revision="d" * 40).make()
 
 
@@ -67,7 +67,7 @@ def test_weights_that_are_pickles_are_not_loaded(flux2_folder: Path, tmp_path: P
     weights = next((folder / "transformer").glob("*.safetensors"))
     weights.unlink()
     torch.save({}, folder / "transformer/diffusion_pytorch_model.bin")
-    with pytest.raises(SurroundingsError, match=r"cannot be loaded .*safetensors"):
+    with pytest.raises(SetupError, match=r"cannot be loaded .*safetensors"):
         prepare("flux2", folder).make()
 
 
@@ -76,7 +76,7 @@ def test_a_folder_that_changed_since_it_was_checked_is_refused(flux2_folder: Pat
     shutil.copytree(flux2_folder, folder)
     prepared = prepare("flux2", folder)
     (folder / "scheduler/scheduler_config.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(SurroundingsError, match="not those that were prepared"):
+    with pytest.raises(SetupError, match="not those that were prepared"):
         prepared.make()
 
 
@@ -91,7 +91,7 @@ def test_another_process_refuses_a_folder_that_changed_as_well(
     ]
     (folder / "scheduler/scheduler_config.json").write_text("{}", encoding="utf-8")
     assert made.factory is not None
-    with pytest.raises(SurroundingsError, match="not those that were prepared"):
+    with pytest.raises(SetupError, match="not those that were prepared"):
         made.factory()
 
 
@@ -101,7 +101,7 @@ def test_weights_that_are_cut_off_are_a_sentence(flux2_folder: Path, tmp_path: P
     shutil.copytree(flux2_folder, folder)
     weights = next((folder / part).glob("*.safetensors"))
     weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
-    with pytest.raises(SurroundingsError, match=r"FLUX.2 cannot be loaded from .*Check that the folder"):
+    with pytest.raises(SetupError, match=r"FLUX.2 cannot be loaded from .*Check that the folder"):
         prepare("flux2", folder).make()
 
 
@@ -112,13 +112,13 @@ def test_whatever_stands_in_the_way_of_loading_is_a_sentence(
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     monkeypatch.setattr(Diffuser, "place", place)
-    with pytest.raises(SurroundingsError, match=r"cannot be loaded from .*: CUDA error: an illegal"):
+    with pytest.raises(SetupError, match=r"cannot be loaded from .*: CUDA error: an illegal"):
         prepare("flux2", flux2_folder).make()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_a_device_that_is_not_there_is_said(flux2_folder: Path) -> None:
-    with pytest.raises(SurroundingsError, match=r"torch finds none\. Run it on a machine with one"):
+    with pytest.raises(SetupError, match=r"torch finds none\. Run it on a machine with one"):
         prepare("flux2", flux2_folder, device="cuda").make()
 
 
@@ -129,7 +129,7 @@ def test_a_diffusers_that_would_compute_something_else_is_refused(
         def __init__(self, patch_size: int = 2) -> None: ...
 
     monkeypatch.setattr(diffusers, "QwenImageTransformer2DModel", Older)
-    with pytest.raises(SurroundingsError, match="compute something else"):
+    with pytest.raises(SetupError, match="compute something else"):
         prepare("qwen", qwen_folder).make()
 
 
@@ -180,7 +180,7 @@ def test_where_nothing_ever_fits_the_run_ends_with_the_sentence(
 ) -> None:
     editor = prepare("flux2", flux2_folder, device="cuda", offload="sequential_cpu_offload").make()
     roomless("sequential_cpu_offload")
-    with pytest.raises(SurroundingsError, match="take a larger device"):
+    with pytest.raises(SetupError, match="take a larger device"):
         editor.edit(request())
 
 
@@ -195,7 +195,7 @@ def test_weights_that_do_not_fit_are_loaded_with_the_next_option(
     editor = prepare("flux2", flux2_folder, device="cuda", offload="none").make()
     assert editor.edit(request()).made["offload"] == "model_cpu_offload"
     monkeypatch.setattr(Diffuser, "place", lambda self, pipe: _full())
-    with pytest.raises(SurroundingsError, match="does not fit into memory"):
+    with pytest.raises(SetupError, match="does not fit into memory"):
         prepare("flux2", flux2_folder, device="cuda").make()
 
 
@@ -297,7 +297,7 @@ def test_a_wrong_key_or_address_of_a_text_encoder_ends_the_run_with_a_sentence(
     monkeypatch.setenv("AN_ENCODER_KEY", "secret")
     with encoder(lambda words: b"no", [], status) as settings:
         remote = prepare("flux2", flux2_folder, remote_text_encoder=settings).make()
-        with pytest.raises(SurroundingsError, match=rf"answered {status}: no\. Check the url .* AN_ENCODER_KEY"):
+        with pytest.raises(SetupError, match=rf"answered {status}: no\. Check the url .* AN_ENCODER_KEY"):
             remote.edit(request())
 
 

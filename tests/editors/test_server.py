@@ -18,7 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from stillme.core import images
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import openai, server
 from stillme.editors.server import Desk
@@ -44,7 +44,7 @@ class Scripted:
         if words == "hang":
             time.sleep(60)
         if words == "lack":
-            raise SurroundingsError("There is no disk.", "Buy one.")
+            raise SetupError("There is no disk.", "Buy one.")
         if words == "fail":
             raise ValueError("no")
         if words in [status.value for status in Status if status is not Status.OK]:
@@ -57,7 +57,7 @@ class Scripted:
 
 
 def broken() -> Scripted:
-    raise SurroundingsError("The weights are gone.", "Fetch them.")
+    raise SetupError("The weights are gone.", "Fetch them.")
 
 
 CALL = {"num_inference_steps": 28, "true_cfg_scale": 6.0, "negative_prompt": " ", "thinking": False}
@@ -280,7 +280,7 @@ def test_the_whole_way_gives_the_same_bytes_as_the_editor_here(address: tuple[st
     module = __import__("stillme.editors.planted", fromlist=["x"])
     here = module.prepare(module.Settings(truth="even"), BackendContext(Path(), protocol)).make().edit(request)
     assert there.status is Status.OK and there.image == here.image
-    with pytest.raises(SurroundingsError, match="started anew"):
+    with pytest.raises(SetupError, match="started anew"):
         asyncio.run(_edited({**served, "extra": {"settings": "0" * 16}}, request))
 
 

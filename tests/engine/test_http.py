@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Status
 from stillme.engine import http
 from stillme.engine.http import Answer, Call, Client, Limits, Part, RemoteError, Try, asked_to_wait, meaning
@@ -499,6 +499,6 @@ def test_a_disk_that_takes_no_download_is_told_as_the_disk(tmp_path: Path) -> No
     with Server(says(200, {"a": "b" * 1000})) as server:
         asyncio.run(fetched(server, tmp_path / "here"))
     assert json.loads((tmp_path / "here").read_text()) == {"a": "b" * 1000}
-    with Server(says(200, {"a": 1})) as server, pytest.raises(SurroundingsError, match="not/there"):
+    with Server(says(200, {"a": 1})) as server, pytest.raises(SetupError, match="not/there"):
         asyncio.run(fetched(server, tmp_path / "not" / "there"))
     assert [path.name for path in tmp_path.iterdir()] == ["here"]

@@ -16,10 +16,10 @@ Write = Callable[..., Path]
 MODULE = "acme_mirror"
 EDITOR = """
     from stillme.core.records import EditReply, Status
-    from stillme.core.yaml import Frozen
+    from stillme.core.yaml import StrictModel
     from stillme.engine.backends import ExecutionMode, PreparedEditor
 
-    class Settings(Frozen):
+    class Settings(StrictModel):
         flip: bool = False
 
     class Mirror:

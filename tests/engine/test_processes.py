@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors.planted import Settings
 from stillme.engine.backends import BackendContext, rebuild_backend
@@ -129,13 +129,13 @@ def test_children_end_when_their_parent_is_killed() -> None:
 
 
 def cannot_be_made() -> Odd:
-    raise SurroundingsError("The weights are damaged.", "Install again.")
+    raise SetupError("The weights are damaged.", "Install again.")
 
 
 def test_what_the_machine_lacks_reaches_the_user_as_a_sentence() -> None:
     apart = Apart({"odd": cannot_be_made})
     for _ in range(2):
-        with pytest.raises(SurroundingsError, match=r"^The weights are damaged\. Install again\.$"):
+        with pytest.raises(SetupError, match=r"^The weights are damaged\. Install again\.$"):
             ask(apart)
     apart.close()
 

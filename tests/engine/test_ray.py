@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stillme import pipeline
-from stillme.core.errors import FaultsError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, SetupError
 from stillme.engine.progress import Progress
 from stillme.engine.ray import Cluster, Share, connected
 from stillme.engine.threads import Stop
@@ -26,13 +26,13 @@ def test_a_missing_ray_names_the_install_command_and_nothing_is_begun(
     without_ray: None, write_audit: Write
 ) -> None:
     audit = config.load(write_audit(), engine={"kind": "ray"})
-    with pytest.raises(SurroundingsError, match=r"needs the package ray, .* pip install 'stillme\[ray\]'"):
+    with pytest.raises(SetupError, match=r"needs the package ray, .* pip install 'stillme\[ray\]'"):
         pipeline.run(audit, Progress())
     assert not audit.run.exists()
 
 
 def test_so_does_connecting(without_ray: None) -> None:
-    with pytest.raises(SurroundingsError, match=r"pip install 'stillme\[ray\]'"), connected("auto", Stop()):
+    with pytest.raises(SetupError, match=r"pip install 'stillme\[ray\]'"), connected("auto", Stop()):
         pass
 
 
@@ -50,7 +50,7 @@ def test_so_does_connecting(without_ray: None) -> None:
     ],
 )
 def test_faults_are_named(write_audit: Write, engine: dict[str, Any], said: str) -> None:
-    with pytest.raises(FaultsError, match=said):
+    with pytest.raises(ConfigIssuesError, match=said):
         config.load(write_audit(engine=engine))
 
 
@@ -59,7 +59,7 @@ def test_what_the_command_line_says_replaces_what_the_file_says(write_audit: Wri
     engine = config.load(path, engine={"kind": "ray", "address": "auto"}).audit.engine
     assert (engine.kind, engine.address, engine.workers) == ("ray", "auto", 3)
     assert engine.share("even").gpus == 0.5
-    with pytest.raises(FaultsError, match=r"engine\.kind: input should be"):
+    with pytest.raises(ConfigIssuesError, match=r"engine\.kind: input should be"):
         config.load(path, engine={"kind": "slurm"})
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from stillme.assurance.evidence import manifest
 from stillme.assurance.evidence.verification import verify
 from stillme.cli.render.release import render_verification
-from stillme.core.errors import FaultsError, InputError, StillmeError
+from stillme.core.errors import ConfigIssuesError, InputError, StillmeError
 from stillme.ledger.run import LEDGER
 from stillme.sources.files import Flaw, open_files
 from stillme.study import bundle as bundles
@@ -156,7 +156,7 @@ def _ratings(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         with sentence(InputError, naming=folder.name):
             for sheet in (ratings._table(folder, "ratings", ratings.RATINGS, {}),):
                 if faults := list(ratings._misfits(sheet, KEY)):
-                    raise FaultsError(faults)
+                    raise ConfigIssuesError(faults)
                 rows = [ratings._rating(ratings._name(row), row, KEY) for row in sheet.rows]
                 whole = [value for row in rows for value in row.values if type(value) is int]
                 assert all(-(2**63) <= value < 2**63 for value in whole)

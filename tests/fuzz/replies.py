@@ -18,7 +18,7 @@ from typing import Any
 
 from multidict import CIMultiDict
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Exchange, Status
 from stillme.editors import bfl
 from stillme.editors import gemini as gemini_editor
@@ -181,7 +181,7 @@ def _editor(make: Any, settings: Any, body: Input) -> Any:
 
         def feed(content: bytes) -> None:
             canned(editor).given = parsed(content)
-            with sentence(SurroundingsError):
+            with sentence(SetupError):
                 storable(asyncio.run(editor.edit(request)))
 
         return wire(body), feed
@@ -225,7 +225,7 @@ def _bfl(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
             return await Canned._attempt(client, call, sent, seconds)
 
         client._attempt = next_turn  # type: ignore[method-assign]
-        with sentence(SurroundingsError):
+        with sentence(SetupError):
             storable(asyncio.run(editor.edit(request)))
 
     tasks = [TASK, *({**TASK, "polling_url": url} for url in LED_ASTRAY)]
@@ -263,7 +263,7 @@ def _judge(make: Any, model: str, envelope: Any) -> Any:
 
         def feed(content: bytes) -> None:
             canned(judge).given = parsed(content)
-            with sentence(SurroundingsError):
+            with sentence(SetupError):
                 for one in asyncio.run(ask()):
                     kept(one)
 

@@ -13,7 +13,7 @@ import polars as pl
 from stillme.analysis.tables import files, reading
 from stillme.assurance import lint
 from stillme.cli.render.release import render_lint
-from stillme.core.errors import FaultsError, InputError, StillmeError
+from stillme.core.errors import ConfigIssuesError, InputError, StillmeError
 from stillme.protocol import builtin
 from stillme.sources import Remark, fairface_parquet, portraits
 from stillme.sources import folder as folders
@@ -131,7 +131,7 @@ def _labels(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         path = _placed(folder, content)
         columns = {"file": "file", "race": "race", "gender": "gender", "age": "age", "split": "split"}
         given = folders.Settings(folder=".", labels=path.name, columns=columns, licence="CC0")
-        with sentence(FaultsError, naming=path.name):
+        with sentence(ConfigIssuesError, naming=path.name):
             found = folders.read(given, folder, vocabulary)
             try:
                 rows = [row for row in found.rows() if not isinstance(row, Remark)]
@@ -170,7 +170,7 @@ def _shards(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
 
     def feed(content: bytes) -> None:
         path.write_bytes(content)
-        with sentence(FaultsError, ValueError):
+        with sentence(ConfigIssuesError, ValueError):
             found = fairface_parquet.read(fairface_parquet.Settings(folder="."), folder, vocabulary)
             rows = [row for row in found.rows() if not isinstance(row, Remark)]
             for _, image in found.images(rows):
@@ -211,11 +211,11 @@ def _portraits(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
 
     def feed(content: bytes) -> None:
         path = _placed(folder, content)
-        with sentence(FaultsError, naming=path.name):
+        with sentence(ConfigIssuesError, naming=path.name):
             columns = list(dict.fromkeys(head.split(",")))
             read = rows[path.suffix == ".parquet"](path, columns)
             if faults := list(portraits._faults(path, read, PROTOCOL)):
-                raise FaultsError(faults)
+                raise ConfigIssuesError(faults)
 
     return _either(f"{head}\n{row}\n"), feed
 

@@ -25,7 +25,7 @@ from stillme.analysis.tables import files, reading, writing
 from stillme.assurance import lint
 from stillme.assurance.evidence import archive
 from stillme.core import images
-from stillme.core.errors import FaultsError, InputError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, InputError, SetupError
 from stillme.core.images import BadImageError
 from stillme.core.records import EditRequest, Status
 from stillme.core.table_files import DamagedError, read_parquet
@@ -77,7 +77,7 @@ def test_a_strip_is_not_enlarged_beyond_the_limit() -> None:
     strip = io.BytesIO()
     Image.new("L", (60_000, 4)).save(strip, "PNG")
     with pytest.raises(BadImageError, match="would have 15360000 × 1024 pixels"):
-        images.enlarged(strip.getvalue(), 1024, "lanczos")
+        images.upscale(strip.getvalue(), 1024, "lanczos")
 
 
 # Services
@@ -181,7 +181,7 @@ def table(folder: Path, **columns: Any) -> Path:
     ],
 )
 def test_scores_of_another_type_are_faults(tmp_path: Path, columns: dict[str, Any], said: str) -> None:
-    with pytest.raises(FaultsError) as caught:
+    with pytest.raises(ConfigIssuesError) as caught:
         reading.read_scores(files.read(table(tmp_path, **columns)), builtin(), "paper")
     assert said in str(caught.value)
 
@@ -284,10 +284,10 @@ def test_what_an_analysis_left_names_nothing_outside_its_folder(tmp_path: Path) 
 
 def test_names_longer_than_any_file_are_faults(tmp_path: Path) -> None:
     dump_audit(tmp_path / "audit.yaml", editors=[{"id": "a", "kind": "planted", "settings": {"truth": "x" * 300}}])
-    with pytest.raises(FaultsError, match=r"editors\[0\]\.settings: names a file that cannot be read"):
+    with pytest.raises(ConfigIssuesError, match=r"editors\[0\]\.settings: names a file that cannot be read"):
         config.load(tmp_path / "audit.yaml")
     dump_audit(tmp_path / "audit.yaml", protocol="x" * 300)
-    with pytest.raises(FaultsError, match="protocol: "):
+    with pytest.raises(ConfigIssuesError, match="protocol: "):
         config.load(tmp_path / "audit.yaml")
 
 
@@ -325,7 +325,7 @@ def test_a_row_that_somebody_changed_is_said(ledger: bytes, tmp_path: Path, sql:
     (tmp_path / "ledger.sqlite").write_bytes(ledger)
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)) as connection:
         connection.execute(sql)
-    with Run.look(tmp_path) as seen, pytest.raises(SurroundingsError, match=f"holds {said} that stillme did not"):
+    with Run.look(tmp_path) as seen, pytest.raises(SetupError, match=f"holds {said} that stillme did not"):
         load_design(seen)
 
 

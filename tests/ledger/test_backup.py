@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stillme.core import images, lock
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.lock import Lock
 from stillme.core.records import Attempt, Edit, Status
 from stillme.ledger import Run, backup, database
@@ -103,7 +103,7 @@ def test_no_room_for_a_copy_is_no_reason_to_stop(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(backup, "replace_file", full)
-    with pytest.raises(SurroundingsError, match="is full"):
+    with pytest.raises(SetupError, match="is full"):
         backup.back_up(ledger)
     with Run.hold(ledger.parent, protocol) as run:
         add(run, "e2")
@@ -111,7 +111,7 @@ def test_no_room_for_a_copy_is_no_reason_to_stop(
 
 
 def test_a_copy_that_cannot_be_begun_is_said_in_a_sentence(ledger: Path) -> None:
-    with pytest.raises(SurroundingsError, match="unable to open database file"):
+    with pytest.raises(SetupError, match="unable to open database file"):
         backup.copy(ledger, ledger.parent / "nowhere" / "copy")
 
 
@@ -123,7 +123,7 @@ def test_a_lock_that_was_not_signed_for_want_of_room_is_free_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
-        with pytest.raises(SurroundingsError, match="is full"):
+        with pytest.raises(SetupError, match="is full"):
             backup.back_up(ledger)
     assert backup.back_up(ledger), "there is room again"
 
@@ -136,19 +136,19 @@ def test_a_disk_without_locks_is_not_taken_for_somebody_else(
 
     monkeypatch.setattr(lock, "take_lock", unknown)
     with (
-        pytest.raises(SurroundingsError, match="lock cannot be locked: No locks available") as raised,
+        pytest.raises(SetupError, match="lock cannot be locked: No locks available") as raised,
         Lock(ledger.parent),
     ):
         pass
     assert "mounted" in raised.value.next_step
-    with pytest.raises(SurroundingsError, match="cannot be locked"):
+    with pytest.raises(SetupError, match="cannot be locked"):
         backup.back_up(ledger)
 
 
 def test_a_lock_that_cannot_be_made_is_not_taken_for_somebody_else(ledger: Path) -> None:
     (ledger.parent / backup.LOCK).unlink()
     (ledger.parent / backup.LOCK).mkdir()
-    with pytest.raises(SurroundingsError, match="Is a directory"):
+    with pytest.raises(SetupError, match="Is a directory"):
         backup.back_up(ledger)
 
 
@@ -208,7 +208,7 @@ def test_going_back(ledger: Path, protocol: Protocol) -> None:
     spoil(ledger)
     copy = backup.backup_of(ledger)
     copy.write_bytes(copy.read_bytes()[:-1])
-    with pytest.raises(SurroundingsError, match="is damaged too"):
+    with pytest.raises(SetupError, match="is damaged too"):
         backup.restore(ledger)
 
 
@@ -235,10 +235,10 @@ def test_a_ledger_that_may_not_be_opened_is_not_called_damaged(
         raise sqlite3.OperationalError("unable to open database file")
 
     monkeypatch.setattr(database, "_open", refused)
-    with pytest.raises(SurroundingsError, match="could not be used"):
+    with pytest.raises(SetupError, match="could not be used"):
         list(backup.broken(ledger))
     monkeypatch.setattr(database, "_may_write", lambda folder: False)
-    with pytest.raises(SurroundingsError, match="may only be read"):
+    with pytest.raises(SetupError, match="may only be read"):
         list(backup.broken(ledger))
 
 
@@ -266,7 +266,7 @@ def test_reading_where_nothing_may_be_written(
             kept = log.read_bytes()
         log.write_bytes(kept)
     monkeypatch.setattr(database, "_open", open_there)
-    with pytest.raises(SurroundingsError, match="could not be used"):
+    with pytest.raises(SetupError, match="could not be used"):
         database.connect(ledger, read_only=True)
     monkeypatch.setattr(database, "_may_write", lambda folder: False)
     with closing(database.connect(ledger, read_only=True)) as connection:
@@ -290,10 +290,10 @@ def test_a_page_that_cannot_be_read_is_told_while_rows_are_compared(ledger: Path
 def test_what_is_no_ledger_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "x.sqlite").write_bytes(b"hello" * 1000)
     for read_only in (False, True):
-        with pytest.raises(SurroundingsError, match="Restore it from a backup"):
+        with pytest.raises(SetupError, match="Restore it from a backup"):
             database.connect(tmp_path / "x.sqlite", read_only)
     (tmp_path / "x.backup").write_bytes(b"")
-    with pytest.raises(SurroundingsError, match="with: stillme restore"):
+    with pytest.raises(SetupError, match="with: stillme restore"):
         database.connect(tmp_path / "x.sqlite")
 
 

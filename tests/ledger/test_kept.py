@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.lock import holder
 from stillme.core.records import (
     Adjudication,
@@ -105,7 +105,7 @@ def test_an_image_that_the_run_does_not_know_is_named(tmp_path: Path, protocol: 
     with Run.hold(tmp_path / "r", protocol) as run:
         named = with_an_edit(run)
         assert run.image(named) == picture(10)
-        with pytest.raises(SurroundingsError, match=f"knows no image {'0' * 64}"):
+        with pytest.raises(SetupError, match=f"knows no image {'0' * 64}"):
             run.image("0" * 64)
 
 
@@ -283,7 +283,7 @@ def test_calls_that_came_back_are_told_from_those_that_did_not(tmp_path: Path, p
 def test_a_row_that_stillme_did_not_write_is_said_with_the_way_back(tmp_path: Path, protocol: Protocol) -> None:
     with Run.hold(tmp_path / "r", protocol):
         pass
-    with pytest.raises(SurroundingsError, match="holds a status that stillme did not write") as raised:
+    with pytest.raises(SetupError, match="holds a status that stillme did not write") as raised:
         with as_written(tmp_path / "r", "a status"):
             Status("odd")
     assert f"stillme restore {tmp_path / 'r'}" in str(raised.value)

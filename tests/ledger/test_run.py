@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stillme.core import images
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.records import Attempt, Edit, Portrait, Status, Verdict
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
@@ -117,7 +117,7 @@ def test_a_locked_run_names_its_holder(tmp_path: Path, protocol: Protocol) -> No
         [sys.executable, "-c", code, str(tmp_path / "r")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
-        with pytest.raises(SurroundingsError, match=rf"is in use by process {other.pid} on ") as raised:
+        with pytest.raises(SetupError, match=rf"is in use by process {other.pid} on ") as raised:
             with Run.hold(tmp_path / "r", protocol):
                 pass
         assert raised.value.exit_code == 3
@@ -161,7 +161,7 @@ def test_not_a_run_and_not_a_ledger(tmp_path: Path, protocol: Protocol) -> None:
         pass
     (tmp_path / LEDGER).write_bytes(b"hello" * 1000)
     with (
-        pytest.raises(SurroundingsError, match="is damaged: file is not a database"),
+        pytest.raises(SetupError, match="is damaged: file is not a database"),
         Run.hold(tmp_path, protocol),
     ):
         pass

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stillme import pipeline
-from stillme.core.errors import FaultsError, InputError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, InputError, SetupError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run, objects
 from stillme.ledger.objects import Distant, Objects, Store, objects_at
@@ -59,12 +59,12 @@ def test_a_changed_object_is_noticed(memory: Distant) -> None:
     name = memory.put(b"one", "jpg")
     files, folder = fsspec.core.url_to_fs(memory.store.url)
     files.pipe_file(f"{folder}/{name[:2]}/{name}.jpg", b"tw")
-    with pytest.raises(SurroundingsError, match=rf"^memory://.*{name}\.jpg was changed in the store"):
+    with pytest.raises(SetupError, match=rf"^memory://.*{name}\.jpg was changed in the store"):
         Distant(memory.store).get(name, "jpg")
 
 
 def test_a_missing_object_is_named(memory: Distant) -> None:
-    with pytest.raises(SurroundingsError, match=rf"^memory://.*/{'0' * 64}\.jpg does not exist"):
+    with pytest.raises(SetupError, match=rf"^memory://.*/{'0' * 64}\.jpg does not exist"):
         memory.get("0" * 64, "jpg")
 
 
@@ -90,7 +90,7 @@ def test_memory_stays_small(memory: Distant, monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_keys_do_not_stand_in_the_file(tmp_path: Path, given: object, said: str) -> None:
     dump_audit(tmp_path / "audit.yaml", objects=given)
-    with pytest.raises(FaultsError, match=said) as caught:
+    with pytest.raises(ConfigIssuesError, match=said) as caught:
         config.load(tmp_path / "audit.yaml")
     assert "secret" not in str(caught.value)
 
@@ -122,7 +122,7 @@ def test_a_missing_package_names_the_install_command(
     found = importlib.util.find_spec("json")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found)
     dump_audit(tmp_path / "audit.yaml", **SMALL, objects="s3://bucket/x")
-    with pytest.raises(SurroundingsError, match=rf"needs the package {package}.*pip install 'stillme\[stores\]'"):
+    with pytest.raises(SetupError, match=rf"needs the package {package}.*pip install 'stillme\[stores\]'"):
         config.check_keys(config.load(tmp_path / "audit.yaml"))
 
 
@@ -147,7 +147,7 @@ def test_storing_waits_for_the_store(memory: Distant, monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(files, "pipe_file", refuse)
-        with pytest.raises(SurroundingsError, match="OSError: the line is cut"):
+        with pytest.raises(SetupError, match="OSError: the line is cut"):
             memory.put(b"one", "jpg")
     name = memory.put(b"one", "jpg")
     assert Distant(memory.store).get(name, "jpg") == b"one"
@@ -158,8 +158,8 @@ def test_a_sentence_stays_as_it_is(memory: Distant, monkeypatch: pytest.MonkeyPa
         files: Any = found
 
     def refuse(*_: object, **__: object) -> None:
-        raise SurroundingsError("The store is closed today.")
+        raise SetupError("The store is closed today.")
 
     monkeypatch.setattr(files, "pipe_file", refuse)
-    with pytest.raises(SurroundingsError, match=r"^The store is closed today\.$"):
+    with pytest.raises(SetupError, match=r"^The store is closed today\.$"):
         memory.put(b"one", "jpg")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Attempt, Status
 from stillme.ledger import Run, database, writer
 from stillme.protocol import Protocol
@@ -85,18 +85,14 @@ def test_a_full_disk_is_said_to_everybody_and_nothing_more_is_taken(
     monkeypatch.setattr(writer, "connect", small)
     with Run.hold(tmp_path / "r", protocol) as run:
         large = run.add_attempt(call("large", "x" * 1_000_000))
-        with pytest.raises(
-            SurroundingsError, match=r"The disk that holds .*ledger\.sqlite is full\. Everything recor"
-        ):
+        with pytest.raises(SetupError, match=r"The disk that holds .*ledger\.sqlite is full\. Everything recor"):
             large.result(WAIT_S)
-        with pytest.raises(SurroundingsError, match="is full"):
+        with pytest.raises(SetupError, match="is full"):
             run.add_attempt(call("too late")).result(WAIT_S)
         assert run.query("SELECT subject FROM attempt") == [("kept",)]
 
 
 def test_what_sqlite_says_is_a_sentence(tmp_path: Path, protocol: Protocol) -> None:
     with Run.hold(tmp_path / "r", protocol) as run:
-        with pytest.raises(
-            SurroundingsError, match=r"The ledger .*ledger.sqlite could not be used: no such table: x\."
-        ):
+        with pytest.raises(SetupError, match=r"The ledger .*ledger.sqlite could not be used: no such table: x\."):
             run.query("SELECT * FROM x")

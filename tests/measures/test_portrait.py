@@ -20,7 +20,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.images import Pixels
 from stillme.core.records import Reading, Status
 from stillme.measures import portrait, portrait_quality, weights
@@ -424,7 +424,7 @@ def test_damaged_weights_are_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pat
     weights.listed_checksums.cache_clear()
     portrait_quality.blendshape_net.cache_clear()
     try:
-        with pytest.raises(SurroundingsError, match="has the SHA-256"):
+        with pytest.raises(SetupError, match="has the SHA-256"):
             portrait_quality.blendshapes(Mesh(np.zeros((478, 3), np.float32), 1))
     finally:
         weights.listed_checksums.cache_clear()

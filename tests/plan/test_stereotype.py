@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stillme.core.errors import FaultsError, InputError
+from stillme.core.errors import ConfigIssuesError, InputError
 from stillme.core.records import Portrait
 from stillme.plan.config import Config
 from stillme.plan.stereotype import Scene, pairs, scenes
@@ -168,7 +168,7 @@ def test_a_protocol_of_ones_own_is_told_what_is_wrong(change: tuple[str, str], s
     files = dict(builtin().files)
     assert change[0] in files["winobias.yaml"]
     files["winobias.yaml"] = files["winobias.yaml"].replace(*change, 1)
-    with pytest.raises(FaultsError) as told:
+    with pytest.raises(ConfigIssuesError) as told:
         from_files(files, "mine")
     assert said in str(told.value) and "winobias.yaml" in str(told.value)
 
@@ -182,7 +182,7 @@ def test_both_portraits_need_editors_that_take_two(load_audit: Callable[..., Con
         "kind": "openai",
         "settings": {"service": "other", "model": "m", "base_url": "http://127.0.0.1:1/v1"},
     }
-    with pytest.raises(FaultsError, match="the editor 'served' takes one picture an edit"):
+    with pytest.raises(ConfigIssuesError, match="the editor 'served' takes one picture an edit"):
         load_audit(experiments={"stereotype": {"mode": "joint"}}, editors=[single])
     load_audit(experiments={"stereotype": {"mode": "separate"}}, editors=[single])
     load_audit(experiments={"stereotype": {"mode": "joint"}})

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.engine.ray import MIN_STORE_BYTES, Actors, Cluster, Share, UntakenError
 from stillme.engine.threads import Stop
@@ -39,7 +39,7 @@ class Odd:
 
 
 def cannot_be_made() -> Odd:
-    raise SurroundingsError("The weights are damaged.", "Install again.")
+    raise SetupError("The weights are damaged.", "Install again.")
 
 
 def is_a_bug() -> Odd:
@@ -131,7 +131,7 @@ def test_pictures_of_every_size_arrive_whole(actors: Actors, size: int) -> None:
 
 def test_what_the_machine_lacks_reaches_the_user_as_a_sentence(cluster: Cluster) -> None:
     actors = cluster.apart({"odd": cannot_be_made}, Share(most=1, gpus=0.0))
-    with pytest.raises(SurroundingsError, match=r"^The weights are damaged\. Install again\.$"):
+    with pytest.raises(SetupError, match=r"^The weights are damaged\. Install again\.$"):
         actors.editor("odd").edit(asked())
     actors.close()
 
@@ -152,7 +152,7 @@ def test_an_actor_that_dies_while_loading_is_tried_three_times(cluster: Cluster)
 def test_an_actor_without_a_place_is_a_sentence(ray: Any) -> None:
     cluster = Cluster(ray, Stop(), patience=1)
     actors = cluster.apart({"odd": Odd}, Share(cpus=64, gpus=0.0, most=1))
-    with pytest.raises(SurroundingsError, match=r"No actor with 64 CPU and 0 GPU found a place in 1 s; .* 2 CPU"):
+    with pytest.raises(SetupError, match=r"No actor with 64 CPU and 0 GPU found a place in 1 s; .* 2 CPU"):
         actors.editor("odd").edit(asked())
     actors.close()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.plan import config
 from tests.conftest import dump_audit
 from tests.ray import audits
@@ -73,9 +73,7 @@ def test_an_address_where_no_cluster_is(tmp_path: Path, monkeypatch: pytest.Monk
             raise ConnectionError("Could not find any running Ray instance.\nMore lines")
 
     monkeypatch.setattr(engine, "_ray", Ray)
-    with pytest.raises(
-        SurroundingsError, match=r"cluster auto could not be reached: .* instance\. Start one with"
-    ):
+    with pytest.raises(SetupError, match=r"cluster auto could not be reached: .* instance\. Start one with"):
         with engine.connected("auto", Stop()):
             pass
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.sources import Reason, Remark, files
 from stillme.sources.fairface import FairFace, Settings, read
 from stillme.sources.files import Flaw, inside, open_files
@@ -74,7 +74,7 @@ def test_any_bytes_are_rows_and_remarks_or_a_sentence(tmp_path: Path, content: b
     for start in (b"", b"file,race\n"):
         try:
             found = table(tmp_path, start + content)
-        except FaultsError as error:
+        except ConfigIssuesError as error:
             assert "labels.csv" in str(error)
         else:
             assert all(isinstance(one, tuple | Remark) for one in found)
@@ -125,7 +125,7 @@ def test_wrong_columns_are_listed_with_a_near_match(tmp_path: Path) -> None:
     written.fairface(tmp_path)
     header = ("File", "age", "gender", "ethnicity", "service_test")
     written.write_csv(tmp_path / "fairface_label_train.csv", written.listed([1]), header)
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         open_(tmp_path)
     assert "has no column 'file' (did you mean 'File'?)" in str(error.value)
     assert (
@@ -153,7 +153,7 @@ def test_wrong_columns_are_listed_with_a_near_match(tmp_path: Path) -> None:
     ],
 )
 def test_a_table_that_cannot_be_read_says_why(tmp_path: Path, content: bytes, said: str) -> None:
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         table(tmp_path, content)
     assert said in str(error.value)
 
@@ -165,19 +165,19 @@ def test_a_nul_costs_its_row_only(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FaultsError, match="does not exist"):
+    with pytest.raises(ConfigIssuesError, match="does not exist"):
         open_table(tmp_path / "labels.csv", ("file",))
-    with pytest.raises(FaultsError, match="is a folder, not a table"):
+    with pytest.raises(ConfigIssuesError, match="is a folder, not a table"):
         open_table(tmp_path, ("file",))
 
 
 def test_a_parquet_table_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "labels.parquet").write_text("file,race\n")
-    with pytest.raises(FaultsError, match="is not a Parquet file"):
+    with pytest.raises(ConfigIssuesError, match="is not a Parquet file"):
         open_table(tmp_path / "labels.parquet", ("file",))
     pq.write_table(pa.table({"file": ["1.jpg"], "rase": ["White"]}), tmp_path / "labels.parquet")
     with pytest.raises(
-        FaultsError, match=r"no column 'race' \(did you mean 'rase'\?\); columns found: file, rase"
+        ConfigIssuesError, match=r"no column 'race' \(did you mean 'rase'\?\); columns found: file, rase"
     ):
         open_table(tmp_path / "labels.parquet", ("file", "race"))
 
@@ -195,7 +195,7 @@ def test_unknown_labels_of_all_lists_are_told_at_once(tmp_path: Path) -> None:
     wrong[0][1], wrong[2][3] = "aged", "Martian"
     written.write_csv(tmp_path / "fairface_label_val.csv", wrong)
     rows = open_(tmp_path).rows()
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         list(rows)
     assert "fairface_label_train.csv:3: race: 'Martian' is not a known label (2 rows); known: White" in str(
         error.value

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.sources import Reason, Remark
 from stillme.sources.fairface_parquet import Settings, Shards, read
 from tests.sources import written
@@ -135,14 +135,16 @@ def test_a_class_that_is_missing_and_one_that_does_not_exist(tmp_path: Path) -> 
         (3, Reason.MISSING_LABEL),
     ]
     written.shard(tmp_path / "train-0.parquet", 4, columns={"age": [3, 34, 4, 5]})
-    with pytest.raises(FaultsError, match=r"train-0\.parquet:2: age: 'class 34' is not a known label \(1 row\)"):
+    with pytest.raises(
+        ConfigIssuesError, match=r"train-0\.parquet:2: age: 'class 34' is not a known label \(1 row\)"
+    ):
         list(open_(tmp_path).rows())
 
 
 def test_a_shard_without_images_lists_its_columns(tmp_path: Path) -> None:
     written.shard(tmp_path / "train-0.parquet", 2, columns={"image": None, "img": [b"1", b"2"]})
     written.shard(tmp_path / "train-1.parquet", 2, columns={"image": ["1.jpg", "2.jpg"]})
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         open_(tmp_path)
     assert (
         "has no column 'image' (did you mean 'img'?); columns found: age, gender, race, service_test, img"
@@ -157,7 +159,7 @@ def test_a_file_that_is_no_parquet(tmp_path: Path) -> None:
     (tmp_path / "train-0.parquet").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     whole = written.shard(tmp_path / "train-1.parquet").read_bytes()
     (tmp_path / "train-1.parquet").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         open_(tmp_path)
     assert len(error.value.faults) == 2
     assert "train-0.parquet: is not a Parquet file, or not a whole one" in str(error.value)

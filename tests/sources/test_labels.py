@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.protocol import Protocol, builtin, from_files
 from stillme.sources import Reason, Remark, Row
 from stillme.sources.labels import MAX_AGE, MAX_LISTED, UnknownLabelError, Vocabulary, fold, label
@@ -147,7 +147,7 @@ def test_unknown_labels_are_told_after_the_whole_pass() -> None:
     found = label(rows, WORDS)
     kept = next(found)
     assert isinstance(kept, Row) and kept.row == 3
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         next(found)
     assert [(fault.line, fault.field) for fault in error.value.faults] == [(2, "race"), (4, "age"), (5, "race")]
     said = str(error.value)
@@ -156,7 +156,7 @@ def test_unknown_labels_are_told_after_the_whole_pass() -> None:
 
 
 def test_a_wrong_column_is_not_told_a_hundred_thousand_times() -> None:
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         list(label([row(n, race=f"train/{n}.jpg") for n in range(2, 1002)], WORDS))
     assert len(error.value.faults) == MAX_LISTED + 1
     assert f"further labels that are not known, in {1000 - MAX_LISTED} rows; is this the right column?" in str(

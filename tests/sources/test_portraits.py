@@ -13,7 +13,7 @@ import pytest
 
 from stillme import pipeline
 from stillme.cli.render.plan import render_plan
-from stillme.core.errors import FaultsError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, SetupError
 from stillme.engine.backends import BackendContext, PreparedSource
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -207,7 +207,7 @@ def first_image(folder: Path) -> Path:
 
 
 def said(folder: Path, protocol: Protocol) -> list[str]:
-    with pytest.raises(FaultsError) as raised:
+    with pytest.raises(ConfigIssuesError) as raised:
         prepared(folder, protocol)
     return [str(fault).removeprefix(f"{folder}/") for fault in raised.value.faults]
 
@@ -255,7 +255,7 @@ def test_a_portrait_listed_twice_is_named(folder: Path, protocol: Protocol) -> N
 def test_all_faults_are_said_at_once(load_audit: Load, folder: Path) -> None:
     change(folder, race="green", gender="x")
     first_image(folder).unlink()
-    with pytest.raises(FaultsError, match="3 faults") as raised:
+    with pytest.raises(ConfigIssuesError, match="3 faults") as raised:
         audit(load_audit)
     assert raised.value.exit_code == 2
 
@@ -304,5 +304,5 @@ def test_broken_and_empty_tables_are_sentences(folder: Path, tmp_path: Path, pro
 def test_a_picture_that_changes_meanwhile_is_not_taken(folder: Path, protocol: Protocol) -> None:
     source = prepared(folder, protocol).make()
     first_image(folder).write_bytes(b"other")
-    with pytest.raises(SurroundingsError, match="changed while it was read"):
+    with pytest.raises(SetupError, match="changed while it was read"):
         list(source.portraits())

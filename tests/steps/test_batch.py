@@ -17,7 +17,7 @@ from bench.judges.server import ROOT, Server, serving
 from bench.judges.switches import Switches
 
 from stillme import pipeline
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.engine.http import Client
 from stillme.engine.progress import Progress
 from stillme.judges.gemini import tags_in_name
@@ -187,7 +187,7 @@ def test_a_service_that_does_not_take_the_batch_stops_the_run_and_nothing_is_ask
     run: Run, form: str
 ) -> None:
     with serving(Switches(batches_fail=1)) as server:
-        with pytest.raises(SurroundingsError) as caught:
+        with pytest.raises(SetupError) as caught:
             Session(run, form, url(server, form), items(form)).ship()
         assert "does not take its calls as a batch: The file is not valid. " in str(caught.value)
         assert "mode: live" in str(caught.value)
@@ -266,7 +266,7 @@ def test_a_batch_that_the_service_does_not_know_is_told_once_before_its_calls_ar
         Session(run, "openai", url(server, "openai"), items("openai", 2), wait_s=0).ship()
     with serving() as other:
         session = Session(run, "openai", url(other, "openai"), items("openai", 2))
-        with pytest.raises(SurroundingsError, match="does not know its batch openai-batch-0"):
+        with pytest.raises(SetupError, match="does not know its batch openai-batch-0"):
             session.ship()
         assert batch.is_open(run, JUDGE, SETTINGS)
         assert session.ship() == set()

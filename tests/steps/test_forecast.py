@@ -56,7 +56,7 @@ def test_every_editor_has_its_counts_its_time_and_its_cost(load_audit: Load) -> 
 
 
 def test_a_plan_fits_100_columns_and_says_everything(load_audit: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpus, "here", lambda: (Gpu("NVIDIA A10", 24.0),))
+    monkeypatch.setattr(gpus, "detect_gpus", lambda: (Gpu("NVIDIA A10", 24.0),))
     config = limited(hosted(load_audit), 1.0)
     text = render_plan(config, look_ahead(config))
     assert max(map(len, text.splitlines()[:-1])) <= 100
@@ -86,7 +86,7 @@ def test_a_plan_fits_100_columns_and_says_everything(load_audit: Load, monkeypat
 def test_memory_is_set_beside_what_is_there(
     load_audit: Load, monkeypatch: pytest.MonkeyPatch, cards: tuple[Gpu, ...] | None, said: str
 ) -> None:
-    monkeypatch.setattr(gpus, "here", lambda: cards)
+    monkeypatch.setattr(gpus, "detect_gpus", lambda: cards)
     config = hosted(load_audit)
     assert said in " ".join(render_plan(config, look_ahead(config)).split())
 
@@ -131,12 +131,12 @@ def test_scripts_get_everything(load_audit: Load) -> None:
 def test_cards_are_read_from_what_nvidia_smi_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpus.here() == ()
+    assert gpus.detect_gpus() == ()
     program.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB HBM3, 81559'\necho 'NVIDIA A10, 23028'\n")
     program.chmod(0o755)
-    assert gpus.here() == (Gpu("NVIDIA H100 80GB HBM3", 79.6), Gpu("NVIDIA A10", 22.5))
+    assert gpus.detect_gpus() == (Gpu("NVIDIA H100 80GB HBM3", 79.6), Gpu("NVIDIA A10", 22.5))
     program.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'\nexit 9\n")
-    assert gpus.here() is None
+    assert gpus.detect_gpus() is None
 
 
 # Judges

@@ -21,7 +21,7 @@ from stillme import editors, pipeline, sources
 from stillme.analysis.frames import tidy
 from stillme.cli.render.run import render_status
 from stillme.core import images
-from stillme.core.errors import FaultsError, IncompleteError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, IncompleteError, SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -274,7 +274,7 @@ def test_judges_are_told_what_the_audit_says(
 
 
 def test_a_dimension_that_nobody_knows_is_a_fault(load_audit: Load, server: Server) -> None:
-    with pytest.raises(FaultsError, match="'height' is not a dimension; known: race, gender, age"):
+    with pytest.raises(ConfigIssuesError, match="'height' is not a dimension; known: race, gender, age"):
         audit(load_audit, [row(server)], judging={"disclose": ["height"]})
 
 
@@ -285,7 +285,7 @@ def test_a_wrong_key_ends_the_run_with_a_sentence_and_no_verdict(load_audit: Loa
     with Turns(openai_error(401, "invalid_api_key", "invalid_request_error", "Incorrect API key")) as turns:
         settings = {"model": "gpt-5-mini", "base_url": turns.url}
         config = audit(load_audit, [{"id": "o", "kind": "openai", "key_env": KEY, "settings": settings}])
-        with pytest.raises(SurroundingsError, match="Incorrect API key"):
+        with pytest.raises(SetupError, match="Incorrect API key"):
             pipeline.run(config, Progress())
     assert table(config, "SELECT count(*) FROM verdict") == [(0,)]
 

@@ -16,7 +16,7 @@ from PIL import Image
 from stillme import editors, measures, pipeline
 from stillme.analysis.frames import Tidy, tidy
 from stillme.core import images
-from stillme.core.errors import IncompleteError, SurroundingsError
+from stillme.core.errors import IncompleteError, SetupError
 from stillme.core.records import CONTROLS, EditReply, MeasureRequest, Reading, Status
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -304,7 +304,7 @@ def test_a_missing_extra_is_named_before_anything_is_spent(
     config = few(load_audit, editor)
     find = finding.find_spec
     monkeypatch.setattr(finding, "find_spec", lambda name, *rest: None if name == "cv2" else find(name, *rest))
-    with pytest.raises(SurroundingsError, match=r"pip install 'stillme\[vision\]'"):
+    with pytest.raises(SetupError, match=r"pip install 'stillme\[vision\]'"):
         pipeline.run(config, Progress())
     assert editor.requests == []
 
@@ -332,7 +332,7 @@ def test_damaged_weights_end_the_run_with_a_sentence_and_cost_nothing(
     shutil.copytree(weights.FOLDER, tmp_path / "weights")
     (tmp_path / "weights" / weights.TRUNK).write_bytes(b"not a model")
     config = few(load_audit, Editor([lighter(3), lighter(6), lighter(12)]), measures=[CHANGE])
-    with monkeypatch.context() as damaged, pytest.raises(SurroundingsError, match="Install stillme again"):
+    with monkeypatch.context() as damaged, pytest.raises(SetupError, match="Install stillme again"):
         damaged.setattr(weights, "FOLDER", tmp_path / "weights")
         pipeline.run(config, Progress())
     assert rows(config.run) == [] and pipeline.status(config.run)["measurements_missing"] == 3

@@ -13,7 +13,7 @@ from sqlalchemy import update
 from stillme.analysis.tables.audit import Audit
 from stillme.analysis.tables.inputs import Asked, gather
 from stillme.analysis.tables.parts import preferences as part
-from stillme.core.errors import FaultsError, InputError
+from stillme.core.errors import ConfigIssuesError, InputError
 from stillme.ledger import Run
 from stillme.stats.preferences import preferences
 from stillme.study import ratings as rated
@@ -149,7 +149,7 @@ def test_a_changed_answer_is_refused_and_named(run: Path, opened: Open) -> None:
     raters.whole("anna", lambda *_: "3")
     rated.take(run, raters.exported(), made.key)
     raters.desk.do(lambda c: c.execute(update(answer).where(answer.c.field == "age_drift").values(value="5")))
-    with pytest.raises(FaultsError, match="age_drift: the run has '3', this export has '5'"):
+    with pytest.raises(ConfigIssuesError, match="age_drift: the run has '3', this export has '5'"):
         rated.take(run, raters.exported(), made.key)
     ratings = gather(Asked(run)).ratings
     assert ratings is not None and set(ratings["score"]) == {3}, "nothing was overwritten"
@@ -230,7 +230,7 @@ def test_every_fault_is_said_at_once_with_its_row(run: Path, opened: Open) -> No
         return pl.concat([frame, frame[8:9]])
 
     doctored(folder, change)
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         rated.take(run, folder, made.key)
     said = str(error.value)
     assert "ratings.csv:2: value: '9' is not an answer to" in said

@@ -27,9 +27,9 @@ from pydantic import Field
 
 from stillme import __version__
 from stillme.core import gpus
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.gpus import Gpu
-from stillme.core.yaml import Document, Frozen, read_text
+from stillme.core.yaml import Document, StrictModel, read_text
 from stillme.engine import backends
 from stillme.plan.config import Config, Need, inner_keys, keys_of, load, needs, read
 
@@ -55,7 +55,7 @@ PROGRAMS = (
 )
 
 
-class Check(Frozen):
+class Check(StrictModel):
     """Something that people come to do, and what it takes of a machine; doctor.yaml says what each field is."""
 
     id: str
@@ -69,7 +69,7 @@ class Check(Frozen):
     hint: str = ""
 
 
-class Checks(Frozen):
+class Checks(StrictModel):
     keys: dict[str, str]
     journeys: tuple[Check, ...]
     parts: tuple[Check, ...]
@@ -221,7 +221,7 @@ def find_machine() -> dict[str, Any]:
         memory_gb = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB, 1)
     with suppress(OSError):
         disk_free_gb = round(shutil.disk_usage(here).free / GB, 1)
-    cards = gpus.here()
+    cards = gpus.detect_gpus()
     if not cards and _version("torch"):  # torch sees cards of other makers, too
         cards = gpus.by_torch()
     programs = {name: next(filter(None, map(shutil.which, commands)), None) for name, commands, _ in PROGRAMS}
@@ -323,7 +323,7 @@ def check_audit(file: Path, cards: tuple[Gpu, ...] | None) -> AuditNeeds:
     audit, _ = read(file)
     try:
         config = load(file)
-    except SurroundingsError as error:
+    except SetupError as error:
         lacks = (MissingRequirement(error.sentence, error.next_step), *_lacks(keys_of(audit)))
         stopped = "The audit could be read no further than this; ask again once it is mended."
         return AuditNeeds(file=str(file), ready=False, name=audit.name, lacks=lacks, notes=(stopped,))

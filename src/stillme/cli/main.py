@@ -272,12 +272,12 @@ def status(
     """Say how far a run is, and whether its ledger is whole."""
     from stillme import pipeline
     from stillme.cli.render.run import describe_image_faults, render_status
-    from stillme.core.errors import SurroundingsError
+    from stillme.core.errors import SetupError
     from stillme.engine.progress import Progress
 
     print_result(pipeline.status(run), as_json, render_status)
     if check and (faults := pipeline.check_images(run, Progress.fitting(as_json))):
-        raise SurroundingsError(*describe_image_faults(faults))
+        raise SetupError(*describe_image_faults(faults))
 
 
 @app.command(rich_help_panel=AUDIT)

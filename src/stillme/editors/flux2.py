@@ -18,9 +18,9 @@ from PIL import Image
 from pydantic import Field, field_validator
 
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.editors import diffusers_base
 from stillme.editors.diffusers_base import Diffuser, Open
 from stillme.engine import hosted
@@ -33,7 +33,7 @@ MIN_SIDE, MAX_RATIO = 64, 8  # the pipeline's bounds of a picture: pixels; longe
 QUANTIZED = ("transformer", "text_encoder")
 
 
-class TextEncoder(Frozen):
+class TextEncoder(StrictModel):
     """A service that turns an instruction into numbers. key_env names the variable with its key."""
 
     url: Url
@@ -113,7 +113,7 @@ class Flux2(Diffuser):
         """The encoder sees no portrait, so its rejection is not the portrait's fault."""
         if error.status_code in hosted.UNDECIDED:
             key = self.settings.remote_text_encoder.key_env
-            raise SurroundingsError(
+            raise SetupError(
                 f"The text encoder of FLUX.2 answered {str(error).rstrip('.')}.",
                 f"Check the url of remote_text_encoder{f' and the key in {key}' if key else ''}, then run again.",
             ) from error

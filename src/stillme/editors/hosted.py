@@ -15,7 +15,7 @@ from pydantic import Field
 
 from stillme.core import images
 from stillme.core.records import EditReply, Status
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine import hosted
 from stillme.engine.backends import Price
 from stillme.engine.http import RemoteError, Try
@@ -23,7 +23,7 @@ from stillme.engine.http import RemoteError, Try
 PRICES = Path(__file__).with_name("prices.yaml")
 
 
-class PriceRow(Frozen):
+class PriceRow(StrictModel):
     """One model's price of an edit; `tokens`: USD per million, by what the service counts."""
 
     service: str
@@ -35,7 +35,7 @@ class PriceRow(Frozen):
     seen: str
 
 
-class PriceTable(Frozen):
+class PriceTable(StrictModel):
     date: str
     prices: tuple[PriceRow, ...]
 

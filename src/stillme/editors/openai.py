@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field, StringConstraints, model_validator
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import hosted
 from stillme.engine import hosted as hosting
@@ -179,7 +179,7 @@ class OpenaiEditor:
             return hosted.failed(error, code, Status(status))
         hosting.raise_if_hopeless(error, "The server", self.settings.model, self.key_env)
         if error.kind is Status.REJECTED:
-            raise SurroundingsError(
+            raise SetupError(
                 f"The server at {self.settings.base_url} does not take the edits of this audit: {error.message}",
                 "Mend the editor's settings or start the server with those that they name, then run again.",
             )

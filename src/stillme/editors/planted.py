@@ -24,9 +24,9 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
 from stillme.core import images
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.core.records import DELTA_L, OTHER_HEAD, EditReply, EditRequest, Status, digest
-from stillme.core.yaml import Document, Frozen, Path_, read_text
+from stillme.core.yaml import Document, Path_, StrictModel, read_text
 from stillme.editors import VAE_ROUND_TRIP, planted_scenes
 from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.protocol import Protocol
@@ -44,7 +44,7 @@ SOFTENING = 0.6  # pixels, standard deviation of the blur
 BASE = "base"  # the head as the portrait shows it
 
 
-class Rate(Frozen):
+class Rate(StrictModel):
     """A probability: `base`, multiplied for some groups, prompts or categories."""
 
     base: Share
@@ -57,7 +57,7 @@ class Rate(Frozen):
         return min(rate, MAX_RATE)
 
 
-class Factor(Frozen):
+class Factor(StrictModel):
     """A factor of a rate: `base`, multiplied for some groups, prompts or categories."""
 
     base: Annotated[float, Field(ge=0)] = 1.0
@@ -67,7 +67,7 @@ class Factor(Frozen):
         return math.prod((self.base, *(factors.get(traits[trait], 1.0) for trait, factors in self.times.items())))
 
 
-class Effect(Frozen):
+class Effect(StrictModel):
     """One failure: its effect on the picture, strength, rate, and true scores."""
 
     id: str
@@ -97,13 +97,13 @@ class Effect(Frozen):
         return self
 
 
-class AskedNothing(Frozen):
+class AskedNothing(StrictModel):
     """The effect on every portrait when nothing is requested: skin moves by `delta_l` in L*."""
 
     delta_l: Range
 
 
-class Truth(Frozen):
+class Truth(StrictModel):
     """A truth file: the planted failures and their rates by group.
 
     kept: the factor that a feature prompt applies to the rate of an effect, by the effect's id; without an entry
@@ -139,7 +139,7 @@ class Truth(Frozen):
         return self.model_dump(mode="json", exclude=unset)
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """truth: a shipped name, a path, or the truth itself. draw: changes every draw, nothing else."""
 
     truth: str | Truth
@@ -178,7 +178,7 @@ def read_truth(name: str, context: BackendContext) -> Truth:
     issues = _unknown_words(truth, context.protocol) if truth else ()
     faults = document.faults + [document.fault(location, message) for location, message in issues]
     if truth is None or faults:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     return truth
 
 

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from stillme.core import images
 from stillme.core.records import SHOWN_GENDER, SHOWN_ROLE
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.protocol import Protocol
 from stillme.protocol.schema import GenderWords, Order, PairPrompt
 from stillme.sources import heads, looks
@@ -33,7 +33,7 @@ CLEARLY = {"masculine": 1.0, "feminine": 5.0}  # on the scale that judges use
 MARGIN = 56  # pixels of each side of a head's picture that a scene leaves out
 
 
-class Stereotyped(Frozen):
+class Stereotyped(StrictModel):
     """stereotype: how often the target has the stereotyped gender; else it has the other."""
 
     stereotype: Annotated[float, Field(ge=0, le=1)]

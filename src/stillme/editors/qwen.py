@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from PIL import Image
 from pydantic import Field, StringConstraints
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditRequest
 from stillme.editors import diffusers_base
 from stillme.editors.diffusers_base import Diffuser, Open
@@ -62,7 +62,7 @@ class Qwen(Diffuser):
         """2511 needs `zero_cond_t`; an older one drops it with a warning, and other pixels come out."""
         constructor = diffusers.QwenImageTransformer2DModel.__init__
         if "zero_cond_t" not in inspect.signature(constructor).parameters:
-            raise SurroundingsError(
+            raise SetupError(
                 f"diffusers {diffusers.__version__} would load Qwen-Image-Edit-2511 and compute something else.",
                 "Install 0.37 or newer: pip install 'stillme[diffusers]'",
             )

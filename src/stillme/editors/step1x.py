@@ -17,9 +17,9 @@ from PIL import Image
 from pydantic import Field
 
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditRequest
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.editors import diffusers_base
 from stillme.editors.diffusers_base import NONE, SEQUENTIAL, Diffuser, Open, Outcome, generator
 from stillme.engine.backends import BackendContext, PreparedEditor
@@ -42,7 +42,7 @@ _TEXTS = ("reformat_prompt", "think_info", "best_info")  # texts of the pipeline
 _PICTURES = ("images", "final_images")  # its two lists of pictures
 
 
-class RegionE(Frozen):
+class RegionE(StrictModel):
     """A speed-up that changes pixels. The values are those of RegionE 0.1.0 for this pipeline."""
 
     warmup_step: int = Field(default=6, ge=0)
@@ -107,8 +107,8 @@ class Step1X(Diffuser):
     pipeline = "Step1XEditPipelineV1P2"
     ladder = (NONE, SEQUENTIAL)
 
-    def _missing_class(self, installed: str) -> SurroundingsError:
-        return SurroundingsError(
+    def _missing_class(self, installed: str) -> SetupError:
+        return SetupError(
             f"diffusers {installed} has no {self.pipeline}: Step1X-Edit-v1p2 needs an environment of its own, with"
             " the branch of diffusers that its model page names and transformers 4.",
             "Install stillme[serve] there, run `stillme editors serve` there, and give the audit an editor of the"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stillme.core.errors import FaultsError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, SetupError
 from stillme.core.yaml import Document, Model, read_text
 from stillme.engine.backends import ExecutionMode, Price
 from stillme.engine.http import PACKAGES, Limits, RemoteError, is_loopback
@@ -23,7 +23,7 @@ def table(path: Path, model: type[Model]) -> Model:
     document = Document(str(path), read_text(path))
     content = document.read_as(model)
     if content is None:
-        raise FaultsError(document.faults)
+        raise ConfigIssuesError(document.faults)
     return content
 
 
@@ -77,4 +77,4 @@ def raise_if_hopeless(error: RemoteError, service: str, model: str, key_env: str
         step = "The model may be retired, or base_url is wrong: mend its settings and run again."
     else:
         step = f"Check the key{f' in {key_env}' if key_env else ''} and what it may be used for, then run again."
-    raise SurroundingsError(message, step)
+    raise SetupError(message, step)

@@ -27,7 +27,7 @@ from pydantic import AfterValidator, Field
 from stillme import __version__
 from stillme.core.errors import disk
 from stillme.core.records import Status
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.rate_limit import Gate, Pace
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _checked_url(url: str) -> str:
 Url = Annotated[str, AfterValidator(_checked_url)]
 
 
-class Limits(Frozen):
+class Limits(StrictModel):
     """How a service is asked. Nothing here changes what it answers.
 
     starts_at: calls at a time to begin with; it grows from there. None: all of `concurrency` at once.

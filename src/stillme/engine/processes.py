@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from stillme.core.errors import StillmeError, SurroundingsError
+from stillme.core.errors import SetupError, StillmeError
 from stillme.core.records import EditReply, EditRequest, MeasureRequest, Reading, Status
 
 LOAD = ""  # asked instead of a verb: the thing is only made
@@ -114,7 +114,7 @@ class _Child:
             self._line.send(self._makes)
             self._line.recv()
         except (EOFError, OSError):
-            raise SurroundingsError(
+            raise SetupError(
                 "A process that was to make edits or measurements ended before it had begun.",
                 "A script that calls stillme needs its calls under `if __name__ == '__main__':`, because such a "
                 "process reads the script again. Otherwise see what it printed above.",

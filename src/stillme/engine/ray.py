@@ -19,9 +19,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.processes import EndedError, Made, Makes
 from stillme.engine.threads import Stop
 
@@ -44,7 +44,7 @@ def _whole_above_one(amount: float | None) -> float | None:
 Amount = Annotated[float, Field(ge=0, le=4096), AfterValidator(_whole_above_one)]
 
 
-class Share(Frozen):
+class Share(StrictModel):
     """What one actor takes of a cluster. gpus None: one for a model where the cluster has any, else none."""
 
     cpus: Amount = 1.0
@@ -64,7 +64,7 @@ def connected(address: str | None, stop: Stop, patience: float = 600) -> Iterato
     try:
         ray.init(**({"address": address} if address else own), **quiet)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise SurroundingsError(
+        raise SetupError(
             f"The Ray cluster {address or 'of this machine'} could not be reached: {_first_line(error)}",
             "Start one with `ray start --head`, or give the address of one that runs.",
         ) from error
@@ -76,7 +76,7 @@ def connected(address: str | None, stop: Stop, patience: float = 600) -> Iterato
 
 def _ray() -> Any:
     if importlib.util.find_spec("ray") is None:
-        raise SurroundingsError(
+        raise SetupError(
             "The engine 'ray' needs the package ray, which is not installed.",
             "Install it with: pip install 'stillme[ray]'",
         )
@@ -122,10 +122,10 @@ class Cluster:
         """Whether any actor of this process has its place, so that others may wait for it to be free."""
         return self._placed > 0
 
-    def cannot_place(self, share: Share) -> SurroundingsError:
+    def cannot_place(self, share: Share) -> SetupError:
         resources = sorted(self.ray.cluster_resources().items())
         has = ", ".join(f"{amount:g} {name}" for name, amount in resources if name in ("CPU", "GPU")) or "none"
-        return SurroundingsError(
+        return SetupError(
             f"No actor with {share.cpus:g} CPU and {share.gpus:g} GPU found a place in {self.patience:g} s; "
             f"the cluster has in all: {has}.",
             "Add a node, wait until others free theirs, or ask for less in 'engine' (actors: cpus, gpus).",

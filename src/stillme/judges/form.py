@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stillme.core.records import digest
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine import hosted
 from stillme.judges import PICTURES, Fault, Reading, answer
 from stillme.judges.answer import UnreadableError, quote, require_fields, require_text, unique_keys
@@ -34,7 +34,7 @@ _OBSERVATION_LINE = re.compile(r"^\d+\.\d+ ([^:\n]+):", re.MULTILINE)
 _SCORE_LINES = re.compile(r'(?:^[ \t]*"\w+": \d+-\d+,?\n)+', re.MULTILINE)
 
 
-class Aliases(Frozen):
+class Aliases(StrictModel):
     """aliases.yaml."""
 
     aliases: dict[str, tuple[str, ...]]

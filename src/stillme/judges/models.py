@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine import hosted as hosting
 from stillme.engine.backends import Price
 from stillme.engine.http import Limits
@@ -29,7 +29,7 @@ STARTS_AT = 16  # calls at a time, at a service that others ask too
 Usd = Annotated[float, Field(ge=0)]
 
 
-class Prices(Frozen):
+class Prices(StrictModel):
     """USD per million tokens. Without a price of its own, cached input costs as much as any other."""
 
     input: Usd
@@ -37,7 +37,7 @@ class Prices(Frozen):
     cached: Usd | None = None
 
 
-class Tokens(Frozen):
+class Tokens(StrictModel):
     """The tokens that a call is expected to need."""
 
     text: int
@@ -54,7 +54,7 @@ class Tokens(Frozen):
         return self.input + self.answer + self.thoughts[1]
 
 
-class Row(Frozen):
+class Row(StrictModel):
     """models.yaml: the parameters that one model supports, and its prices."""
 
     service: str
@@ -66,7 +66,7 @@ class Row(Frozen):
     seen: str
 
 
-class Table(Frozen):
+class Table(StrictModel):
     """models.yaml."""
 
     date: str

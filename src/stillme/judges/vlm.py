@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import FEATURES, PEOPLE, Exchange, JudgeReply, JudgeRequest, Status
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedJudge
@@ -322,7 +322,7 @@ class NetworkJudge(ABC):
         parsed = self.parse_error(error.status_code, error.said)
         if parsed.parameter:  # never asked again without it: the key would state what was not sent
             value = self.terms.sent[parsed.parameter]
-            raise SurroundingsError(
+            raise SetupError(
                 f"{self.wire.service} does not take {parsed.parameter} = {value} for the model "
                 f"'{self.limits.model}': {parsed.message.rstrip('.')}.",
                 f"Set {parsed.parameter} to null or to another value in the judge's settings, and run again. "

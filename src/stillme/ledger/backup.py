@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stillme.core.atomic import copy_database, open_replacement, replace_database, replace_file
-from stillme.core.errors import InputError, StillmeError, SurroundingsError, disk
+from stillme.core.errors import InputError, SetupError, StillmeError, disk
 from stillme.core.lock import InUseError, Lock
 from stillme.ledger.database import BACKUP, UNREADABLE, connect, database
 from stillme.ledger.writer import Writer
@@ -35,7 +35,7 @@ LEDGERS = ("ledger.sqlite", "selection.sqlite")  # of a run, of a selection
 COUNTED = ("edit", "measurement", "verdict", "feature", "adjudication", "rating", "attempt", "candidate", "action")
 
 
-class DamagedError(SurroundingsError):
+class DamagedError(SetupError):
     """The ledger is not what was written."""
 
 
@@ -134,7 +134,7 @@ def broken(ledger: Path, thorough: bool = False) -> Iterator[str]:
     try:
         with closing(connect(ledger, read_only=True)) as connection, database(ledger):
             faults = [str(fault) for (fault,) in connection.execute(f"PRAGMA {pragma}({MAX_LISTED})")]
-    except SurroundingsError as error:
+    except SetupError as error:
         if isinstance(error.__cause__, (OSError, sqlite3.OperationalError)):  # the file was not even read
             raise
         faults = [str(error.__cause__)]
@@ -235,7 +235,7 @@ def restore(ledger: Path) -> Restored:
         raise InputError(f"{ledger.parent} has no {backup.name} to go back to.", "Put back a copy of your own.")
     with Lock(ledger.parent):
         if not is_whole(backup) or list(broken(backup, thorough=True)):
-            raise SurroundingsError(f"{backup} is damaged too.", "Put back a copy of your own.")
+            raise SetupError(f"{backup} is damaged too.", "Put back a copy of your own.")
         if ledger.is_file() and not (list(broken(ledger, thorough=True)) or list(changed(ledger, backup))):
             raise InputError(f"The ledger {ledger} is whole, so nothing was changed.")
         rows, before = _count_rows(backup), _count_rows(ledger)
@@ -251,7 +251,7 @@ def restore(ledger: Path) -> Restored:
 def _count_rows(ledger: Path) -> dict[str, int | None]:
     counts: dict[str, int | None] = dict.fromkeys(COUNTED)
     with (
-        suppress(*UNREADABLE, SurroundingsError),
+        suppress(*UNREADABLE, SetupError),
         closing(connect(ledger, read_only=True)) as connection,
     ):
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -24,7 +24,7 @@ from typing import Any
 
 from stillme import __version__
 from stillme.core import images
-from stillme.core.errors import InputError, SurroundingsError, disk
+from stillme.core.errors import InputError, SetupError, disk
 from stillme.core.lock import Lock
 from stillme.core.records import (
     Adjudication,
@@ -212,7 +212,7 @@ class Run:
         if sha256 not in self._formats:  # all formats at once: after one image the others are soon needed
             self._formats.update(self.query("SELECT sha256, format FROM object"))
         if sha256 not in self._formats:
-            raise SurroundingsError(f"The run {self.path} knows no image {sha256}.")
+            raise SetupError(f"The run {self.path} knows no image {sha256}.")
         return self.objects.get(sha256, self._formats[sha256])
 
     def has_images(self, names: Iterable[str]) -> bool:
@@ -225,7 +225,7 @@ class Run:
         """A sentence about what is wrong with an image; empty where it is whole."""
         try:
             self.image(sha256)
-        except SurroundingsError as error:
+        except SetupError as error:
             return error.sentence
         return ""
 
@@ -394,7 +394,7 @@ class Run:
     def add_attempt(self, attempt: Attempt) -> Future[None]:
         return self.append(_attempt_row(attempt))
 
-    def store(self, image: bytes, facts: images.Facts | None = None) -> Stored:
+    def store(self, image: bytes, facts: images.ImageInfo | None = None) -> Stored:
         """Put an image into objects/, durably; its row goes in with the record that uses it."""
         facts = facts or images.inspect(image)
         sha256 = self.objects.put(image, facts.extension)

@@ -15,7 +15,7 @@ from scipy.ndimage import uniform_filter
 
 from stillme.core import phash
 from stillme.core.colour import delta_e_2000
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import BackendContext, PreparedMeasure
 from stillme.measures import Reader, weights
 
@@ -30,7 +30,7 @@ HASH = 8  # the perceptual hash has HASH × HASH bits
 VISIBLE = 5.0  # CIEDE2000 beyond which two colours are plainly not the same
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     pass
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stillme import editors, judges, measures, sources
-from stillme.core.errors import Fault, FaultsError, InputError, StillmeError
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, InputError, StillmeError
 from stillme.core.records import CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Role
 from stillme.core.yaml import Document, Path_, faults_of, read_text, unknown
 from stillme.engine import backends
@@ -101,7 +101,7 @@ def load(path: Path, engine: Mapping[str, Any] | None = None) -> Config:
         try:
             replaced = Engine.model_validate({**audit.engine.model_dump(exclude_unset=True), **engine})
         except ValidationError as error:
-            raise FaultsError(faults_of(error, document, Engine, ("engine",))) from None
+            raise ConfigIssuesError(faults_of(error, document, Engine, ("engine",))) from None
         audit = audit.model_copy(update={"engine": replaced})
     return settle(audit, path.parent, document)
 
@@ -113,7 +113,7 @@ def read(path: Path) -> tuple[Audit, Document]:
     document = Document(str(path), read_text(path))
     audit = document.read_as(Audit)
     if audit is None:
-        raise FaultsError(document.faults)
+        raise ConfigIssuesError(document.faults)
     return audit, document
 
 
@@ -136,7 +136,7 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
             message = f"sends two portraits, but the editor '{row.id}' takes one picture an edit; take 'separate'"
             faults.append(document.fault(("experiments", STEREOTYPE, "mode"), message))
     if faults:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     # Every editor has its seed spelled out from here on.
     seeds = {row.id: prepared["editors"][row.id].seed if row.seed is None else row.seed for row in audit.editors}
     rows = tuple(row.model_copy(update={"seed": seeds[row.id]}) for row in audit.editors)
@@ -173,7 +173,7 @@ def _extractor(
     at = ("experiments", MITIGATE, "extractor", "settings")
     extractor = _prepare("judges", options.extractor, context, document, at)
     if isinstance(extractor, list):
-        raise FaultsError(extractor)
+        raise ConfigIssuesError(extractor)
     return options.extractor, extractor
 
 
@@ -255,7 +255,9 @@ def _rows(audit: Audit) -> Iterator[tuple[str, int, Row]]:
             yield part, index, row
 
 
-def _prepare(part: str, row: Row, context: BackendContext, document: Document, at: Path_) -> Any | list[Fault]:
+def _prepare(
+    part: str, row: Row, context: BackendContext, document: Document, at: Path_
+) -> Any | list[ConfigIssue]:
     table = _BACKENDS[part]
     module = backends.load(table, row.kind, part)
     context = replace(context, key_env=row.key_env)
@@ -264,7 +266,7 @@ def _prepare(part: str, row: Row, context: BackendContext, document: Document, a
         prepared = module.prepare(settings, context)
     except ValidationError as error:
         return faults_of(error, document, module.Settings, at)
-    except FaultsError as error:
+    except ConfigIssuesError as error:
         return list(error.faults)
     except ValueError as error:
         return [document.fault(at, str(error))]

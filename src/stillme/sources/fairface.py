@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.protocol.schema import Name
 from stillme.sources import Remark, Row
 from stillme.sources.files import Files, locate_image, open_files, read_images
@@ -23,7 +23,7 @@ DATASET, LICENCE = FAIRFACE, FAIRFACE_LICENCE
 _FILE = "file"
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """`images`: a folder or zip that holds `train/1.jpg`; by default what lies in `folder`."""
 
     folder: str = Field(min_length=1)

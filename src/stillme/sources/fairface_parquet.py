@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from stillme.core.errors import Fault, FaultsError
-from stillme.core.yaml import Frozen, unknown
+from stillme.core.errors import ConfigIssue, ConfigIssuesError
+from stillme.core.yaml import StrictModel, unknown
 from stillme.protocol.schema import Name
 from stillme.sources import Reason, Remark, Row
 from stillme.sources.files import MAX_IMAGE_BYTES, inside, too_large
@@ -33,7 +33,7 @@ _IMAGE = "image"
 _SHARDS = "*.parquet"
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """`folder`: the shards' folder, or one shard. `columns`: what differs from image, age, gender, race."""
 
     folder: str = Field(min_length=1)
@@ -76,22 +76,22 @@ def read(settings: Settings, folder: Path, vocabulary: Vocabulary) -> Shards:
     vocabulary.check_columns(columns, _IMAGE)
     shards = _find_shards(folder / settings.folder, settings)
     if faults := [fault for shard in shards for fault in _shard_faults(shard.path, columns)]:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     return Shards(shards=shards, columns=columns, vocabulary=vocabulary)
 
 
-def _shard_faults(path: Path, columns: Mapping[str, str]) -> Sequence[Fault]:
+def _shard_faults(path: Path, columns: Mapping[str, str]) -> Sequence[ConfigIssue]:
     try:
         with open_parquet(path) as file:
             schema = file.schema_arrow
         check_columns(path, schema.names, columns.values())
-    except FaultsError as error:
+    except ConfigIssuesError as error:
         return error.faults
     kind = schema.field(columns[_IMAGE]).type
     if _holds_bytes(kind):
         return ()
     message = f"the column '{columns[_IMAGE]}' holds {kind}; image files as bytes are needed"
-    return (Fault(str(path), 0, "", message),)
+    return (ConfigIssue(str(path), 0, "", message),)
 
 
 def _holds_bytes(kind: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from stillme.core.errors import printable
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.protocol.schema import Text
 from stillme.sources import Reason, Remark, Row
 from stillme.sources.files import Files, locate_image, open_files, read_images
@@ -29,7 +29,7 @@ _UTKFACE = re.compile(r"(?P<age>\d{1,3})_(?P<gender>\d)_(?P<race>\d)_\d+ *\.(jpe
 _AS_CLASS = ("gender", "race")  # in such a name; the age is given in years
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """`columns`: what a column holds -> its name: `file` (the path in `folder`), race, gender, age, split."""
 
     folder: str = Field(min_length=1)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NoReturn
 
-from stillme.core.errors import Fault, FaultsError
+from stillme.core.errors import ConfigIssue, ConfigIssuesError
 from stillme.core.yaml import unknown
 from stillme.protocol import Protocol
 from stillme.sources import Reason, Remark, Row
@@ -227,10 +227,10 @@ def _raise_unknown(unknown_labels: _UnknownLabels, vocabulary: Vocabulary) -> No
             message = f"{spelling!r} is not a known label ({count}); known: {known}"
             if not spelling:
                 message = f"further labels that are not known, in {count}; is this the right column?"
-            faults.append(Fault(first.file, first.row, dimension, message))
+            faults.append(ConfigIssue(first.file, first.row, dimension, message))
     dimension, noted = next(iter(unknown_labels.items()))
     example = f'aliases: {{{dimension}: {{"{next(iter(noted))}": {OUTSIDE}}}}}'
-    raise FaultsError(
+    raise ConfigIssuesError(
         faults,
         "Say under 'aliases' in the reader's settings what each label means, a group or 'outside' the "
         f"design, e.g. {example}; or check that the right column was read.",

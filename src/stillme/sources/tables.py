@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from stillme.core.errors import Fault, FaultsError, disk
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, disk
 from stillme.sources import Reason, Remark
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -60,11 +60,11 @@ def check_columns(path: Path, columns: Sequence[str], required: Iterable[str]) -
         elif columns.count(name) > 1:
             twice.append(f"has the column '{name}' more than once; {listed}")
     if missing or twice:
-        raise FaultsError([Fault(str(path), 0, "", message) for message in missing + twice])
+        raise ConfigIssuesError([ConfigIssue(str(path), 0, "", message) for message in missing + twice])
 
 
-def _fault(path: Path, message: str, line: int = 0) -> FaultsError:
-    return FaultsError([Fault(str(path), line, "", message)])
+def _fault(path: Path, message: str, line: int = 0) -> ConfigIssuesError:
+    return ConfigIssuesError([ConfigIssue(str(path), line, "", message)])
 
 
 # CSV

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stillme.core.atomic import flush_folder
-from stillme.core.errors import SurroundingsError, disk
+from stillme.core.errors import SetupError, disk
 from stillme.core.records import Exchange, Status, digest
 from stillme.engine.http import RemoteError
 from stillme.engine.threads import Stop
@@ -252,7 +252,7 @@ class _Shipping:
             self.log(f"{self.judge}: its batch {shard.batch} is lost; the calls are asked anew")
             return
         await self._note(shard, shard.step, detail=str(error))
-        raise SurroundingsError(
+        raise SetupError(
             f"The service of the judge '{self.judge}' does not know its batch {shard.batch}: {error.message}.",
             "It may have been made with another account's key: then run again with that one. With this one, "
             "its calls are paid for and asked anew.",
@@ -322,8 +322,8 @@ class _Shipping:
             for path in self.folder.glob(f"{shard}.*"):
                 path.unlink()
 
-    def _refused(self, message: str) -> SurroundingsError:
-        return SurroundingsError(
+    def _refused(self, message: str) -> SetupError:
+        return SetupError(
             f"The service of the judge '{self.judge}' does not take its calls as a batch: {message.rstrip('.')}.",
             "Mend what it names and run again, or ask with mode: live, which costs about twice as much.",
         )

@@ -174,7 +174,7 @@ class EditStep(Step[Trial, EditReply]):
         return self.cluster.apart(group.factories, resources), resources.most
 
 
-def _check(reply: EditReply) -> tuple[Status, str, images.Facts | None]:
+def _check(reply: EditReply) -> tuple[Status, str, images.ImageInfo | None]:
     """An editor that says ok must have returned a picture with something on it."""
     if reply.status is not Status.OK:
         return reply.status, reply.detail, None

@@ -206,7 +206,7 @@ def look_ahead(config: Config) -> Outlook:
         seconds=editing_s + measuring_s + judging_s,
         ahead=tuple(editors),
         judges=tuple(judges),
-        gpus=gpus.here() if needs_gpu else None,
+        gpus=gpus.detect_gpus() if needs_gpu else None,
         experiments=tuple(_forecast_experiments(design, pending, done, inputs)),
         calibration=tuple(_forecast_calibration(design)),
     )

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from stillme.core.errors import Fault, FaultsError, InputError, disk
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, InputError, disk
 from stillme.core.records import canonical, digest
 from stillme.core.table_files import DamagedError, read_parquet
 from stillme.ledger import Run, frames
@@ -101,8 +101,8 @@ class Sheet:
     rows: list[dict[str, str | None]]
     first: int
 
-    def fault(self, place: int, column: str, said: str) -> Fault:
-        return Fault(self.name, place + self.first, column, said)
+    def fault(self, place: int, column: str, said: str) -> ConfigIssue:
+        return ConfigIssue(self.name, place + self.first, column, said)
 
 
 def _told(export: Path, key: Key) -> Mapping[str, str]:
@@ -133,7 +133,9 @@ def _table(export: Path, name: str, columns: tuple[str, ...], hashes: Mapping[st
     frame = _parsed(path, content)
     lacking = [column for column in columns if column not in frame.columns]
     if lacking:
-        raise FaultsError([Fault(str(path), 0, column, "there is no such column") for column in lacking])
+        raise ConfigIssuesError(
+            [ConfigIssue(str(path), 0, column, "there is no such column") for column in lacking]
+        )
     try:
         text = frame.select(pl.col(column).cast(pl.String).replace("", None) for column in columns)
     except pl.exceptions.PolarsError:
@@ -163,17 +165,17 @@ def _check_run(run: Run, key: Key, path: Path) -> None:
         raise InputError(f"The study was built with another protocol than that of {path}.")
 
 
-def _refused(faults: list[Fault]) -> FaultsError:
+def _refused(faults: list[ConfigIssue]) -> ConfigIssuesError:
     shown = sorted(set(faults))
     more = len(shown) - MOST_FAULTS
     step = f"And {more:,} more. " if more > 0 else ""
-    return FaultsError(shown[:MOST_FAULTS], f"{step}Export the study again; nothing was taken in.")
+    return ConfigIssuesError(shown[:MOST_FAULTS], f"{step}Export the study again; nothing was taken in.")
 
 
 # What is wrong
 
 
-def _misfits(sheet: Sheet, key: Key) -> Iterator[Fault]:
+def _misfits(sheet: Sheet, key: Key) -> Iterator[ConfigIssue]:
     """Whatever the key does not know, and values that a question does not have."""
     questions = {question.id: question for question in key.questions}
     seen: dict[tuple[str | None, ...], int] = {}
@@ -242,7 +244,7 @@ def _possible(row: Row, key: Key, question: KeyQuestion) -> set[str]:
     return (words - set(PLACES)) | key.outputs_of.get(row["item"] or "", set())
 
 
-def _odd_checks(sheet: Sheet) -> Iterator[Fault]:
+def _odd_checks(sheet: Sheet) -> Iterator[ConfigIssue]:
     for place, row in enumerate(sheet.rows):
         if (row["passed"] or "").lower() not in ("true", "false"):
             yield sheet.fault(place, "passed", f"'{row['passed']}' is neither true nor false")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from starlette.applications import Starlette
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.web.middleware import EVERYWHERE
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(1024)
     except OSError as error:
         listener.close()
-        raise SurroundingsError(
+        raise SetupError(
             f"The tool cannot listen on {host}, port {port}: {error.strerror}.",
             "Give another --port, or stop what listens there.",
         ) from None

@@ -38,7 +38,7 @@ def lost(picture: images.Pixels) -> float:
 
 def test_a_blurred_face_is_no_more_than_a_few_pixels(heads_run: Path) -> None:
     for content in portraits(heads_run).values():
-        clear, hidden = images.reduced(content, 320), Veil("blur").picture(content, 320)
+        clear, hidden = images.decode_thumbnail(content, 320), Veil("blur").picture(content, 320)
         assert hidden.shape == clear.shape
         left, top, width, height = (int(value) for value in Finder().find(clear)[0].box)
         face = np.s_[top : top + height, left : left + width]
@@ -58,12 +58,12 @@ def test_the_whole_picture_is_blurred_where_a_face_is_missing_or_nothing_can_loo
     heads_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = next(iter(portraits(heads_run).values()))
-    corner = images.reduced(content, 320)[-40:, :40]
+    corner = images.decode_thumbnail(content, 320)[-40:, :40]
     assert not np.array_equal(Veil("blur").picture(content, 320, people=2)[-40:, :40], corner)
     monkeypatch.setattr(faces, "can_look", lambda: False)
     hidden = Veil("blur").picture(content, 320)
     assert not np.array_equal(hidden[-40:, :40], corner)
-    assert detail(hidden) < detail(images.reduced(content, 320)) / 4
+    assert detail(hidden) < detail(images.decode_thumbnail(content, 320)) / 4
 
 
 @pytest.mark.parametrize("box", [(-50.0, -50.0, 20.0, 20.0), (90.0, 90.0, 500.0, 400.0), (0.0, 0.0, 0.5, 0.5)])
@@ -95,7 +95,7 @@ def test_no_file_of_a_blurred_bundle_holds_a_clear_face(heads_run: Path, tmp_pat
     assert len(small) == len(pictures)
     for path in small:
         shown = np.asarray(Image.open(path).convert("RGB"))
-        clear = images.reduced(pictures[path.stem], max(shown.shape))
+        clear = images.decode_thumbnail(pictures[path.stem], max(shown.shape))
         for one in Finder().find(clear):
             left, top, width, height = (max(0, int(value)) for value in one.box)
             face = np.s_[top : top + height, left : left + width]
@@ -109,7 +109,7 @@ def test_no_file_of_a_blurred_bundle_holds_a_clear_face(heads_run: Path, tmp_pat
 
 
 def test_the_report_shows_its_examples_likewise(heads_run: Path) -> None:
-    content = images.webp(images.reduced(next(iter(portraits(heads_run).values())), 224))
+    content = images.webp(images.decode_thumbnail(next(iter(portraits(heads_run).values())), 224))
     example = Example("race_changed", "erases", "O-01", "text", {}, content, content, {})
     assert veiled([example], "show") == (example,)
     (hidden,) = veiled([example], "blur")

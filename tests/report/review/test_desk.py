@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from stillme.analysis.frames import ROUNDINGS, tidy
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.records import Portrait
 from stillme.ledger import Run
 from stillme.plan.design import make_design, record_design
@@ -122,7 +122,7 @@ def test_nobody_decides_without_a_name_or_a_picture(desk: Desk) -> None:
 
 
 def test_a_ledger_that_could_not_be_written_once_takes_the_next_decision(desk: Desk) -> None:
-    desk.run._writer._failure = SurroundingsError("The ledger was locked.")  # type: ignore[union-attr]
+    desk.run._writer._failure = SetupError("The ledger was locked.")  # type: ignore[union-attr]
     trial = flagged(desk)
     desk.decide("anna", said(trial, score=3))
     desk.decide("anna", said(trial, score=4))

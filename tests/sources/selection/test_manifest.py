@@ -18,7 +18,7 @@ import yaml
 from PIL import Image
 
 from stillme.core import images
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.records import Reading, Status
 from stillme.engine.progress import Progress
 from stillme.sources.selection import export as exporting
@@ -158,7 +158,7 @@ def test_a_full_disk_leaves_nothing(plan: Plan, tmp_path: Path, monkeypatch: pyt
         return put(path, content)
 
     monkeypatch.setattr(Path, "write_bytes", fail)
-    with pytest.raises(SurroundingsError, match="is full"):
+    with pytest.raises(SetupError, match="is full"):
         export(plan, tmp_path / "out")
     assert len(written) > 5 and list(tmp_path.iterdir()) == []
 

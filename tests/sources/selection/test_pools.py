@@ -172,7 +172,7 @@ class Album:
         file = str(look) if is_copy else row.id
         return Usable(
             path=Path(),
-            facts=images.Facts("jpg", 1, 1),
+            facts=images.ImageInfo("jpg", 1, 1),
             image=file,
             original=file,
             changes="",

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
 from stillme.core.atomic import open_replacement
-from stillme.core.errors import InputError, SurroundingsError, disk
+from stillme.core.errors import InputError, SetupError, disk
 
 MAX_FILES = 1_000_000
 MAX_RATIO = 200  # unpacked to packed; tables and ledgers have 5 to 30
@@ -219,7 +219,7 @@ def refuse_full_disk(folder: Path, n_bytes: int) -> None:
     with disk(folder):
         free = shutil.disk_usage(folder).free
     if n_bytes > free:
-        raise SurroundingsError(
+        raise SetupError(
             f"{n_bytes:,} bytes are needed beside {folder}, and {free:,} are free.",
             "Free some space, then try again.",
         )

@@ -21,7 +21,7 @@ import yaml
 import stillme
 from stillme.assurance.evidence.archive import is_inside, pack
 from stillme.assurance.evidence.manifest import Manifest, write_manifest
-from stillme.core.atomic import beside
+from stillme.core.atomic import temporary_path
 from stillme.core.errors import InputError, disk
 from stillme.core.table_files import write_frame
 from stillme.ledger import Run
@@ -69,7 +69,7 @@ def bundle(
         raise InputError(f"{target} cannot be a bundle.", "Give a file whose name ends with .zip.")
     with Run.look(path) as run, disk(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with beside(target.with_suffix(".packing"), folder=True) as folder:
+        with temporary_path(target.with_suffix(".packing"), folder=True) as folder:
             manifest = _fill(run, folder, faces, images, say)
             say("Bundle: packing")
             pack(folder, target)

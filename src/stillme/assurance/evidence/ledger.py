@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Portrait, digest
 from stillme.ledger import Run
 from stillme.ledger.database import MIGRATIONS, UNREADABLE, connect, migrate
@@ -35,7 +35,7 @@ def damage(path: Path) -> Iterator[str]:
             yield from _integrity_errors(connection)
     except UNREADABLE as error:
         yield f"The ledger cannot be read: {error}."
-    except SurroundingsError as error:
+    except SetupError as error:
         if isinstance(error.__cause__, sqlite3.OperationalError) or not isinstance(error.__cause__, UNREADABLE):
             raise  # of this machine, not of the ledger
         yield f"The ledger cannot be read: {error.__cause__}."

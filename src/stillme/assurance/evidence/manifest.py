@@ -13,14 +13,14 @@ from pydantic import Field, ValidationError
 
 from stillme.assurance.evidence.archive import Files, content, pieces
 from stillme.core.errors import InputError
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 
 FILE = "MANIFEST.json"
 MAX_MANIFEST_BYTES = 256 * 2**20  # more would be an attempt to fill the memory
 _HASH = r"^[0-9a-f]{64}$"
 
 
-class Entry(Frozen):
+class Entry(StrictModel):
     """One file."""
 
     path: str
@@ -28,7 +28,7 @@ class Entry(Frozen):
     sha256: str = Field(pattern=_HASH)
 
 
-class Manifest(Frozen):
+class Manifest(StrictModel):
     """`bundle`: the version of this form. `stillme`: the version that made it. `sha256`: over all files."""
 
     bundle: int = Field(ge=1, le=1)

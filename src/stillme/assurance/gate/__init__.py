@@ -26,7 +26,7 @@ from stillme.assurance.gate.results import (
     sentence,
 )
 from stillme.assurance.gate.starter_policy import start
-from stillme.core.errors import FaultsError, InputError
+from stillme.core.errors import ConfigIssuesError, InputError
 
 __all__ = ["CLOSED", "Files", "Gated", "gate", "start", "write"]
 
@@ -49,7 +49,7 @@ def judged(evidence: Evidence, path: Path) -> Gated:
             faults += [document.fault(("rules", placed.index, field), problem) for field, problem in fields]
     if faults:
         step = "A rule that may be about nothing says `optional: true`." if any(unmatched.values()) else ""
-        raise FaultsError(faults, step)
+        raise ConfigIssuesError(faults, step)
     results = [check_completeness(evidence.left, policy.head.incomplete, document.line(("incomplete",)))]
     for placed in policy.rules:
         results += _results(placed, policy, evidence, unmatched[placed.index])

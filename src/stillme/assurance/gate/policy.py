@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from stillme.core.errors import FaultsError, InputError
-from stillme.core.yaml import Document, Frozen, faults_of, read_text, unknown
+from stillme.core.errors import ConfigIssuesError, InputError
+from stillme.core.yaml import Document, StrictModel, faults_of, read_text, unknown
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Text
 from stillme.stats.disparity import is_wanted
@@ -55,7 +55,7 @@ WORST: Whom = "worst_group"
 BOTH = (EVERYONE, WORST)
 
 
-class Rule(Frozen):
+class Rule(StrictModel):
     """What every rule has. `editor`: the one that it is about, else each. `undecided`: else as the policy says."""
 
     kind: str
@@ -176,7 +176,7 @@ def _check_bounds(at_least: float | None, at_most: float | None) -> None:
         raise ValueError(f"at_least {at_least:g} is above at_most {at_most:g}")
 
 
-class Head(Frozen):
+class Head(StrictModel):
     """policy.yaml, its rules unread."""
 
     stillme: Literal[1]
@@ -218,7 +218,7 @@ def read_head(path: Path) -> tuple[Document, Head]:
     document = Document(str(path), read_text(path))
     head = document.read_as(Head)
     if head is None:
-        raise FaultsError(document.faults)
+        raise ConfigIssuesError(document.faults)
     return document, head
 
 

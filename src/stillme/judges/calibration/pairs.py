@@ -21,7 +21,7 @@ from stillme.core.colour import srgb_to_lab
 from stillme.core.images import Pixels
 from stillme.core.records import DELTA_L, OTHER_HEAD, EditReply, EditRequest, Status
 from stillme.judges.calibration import kind_of
-from stillme.protocol.schema import Kind
+from stillme.protocol.schema import CalibrationPairKind
 from stillme.sources import heads
 from stillme.sources.heads import key_in
 from stillme.sources.heads.colour import Bytes, Floats
@@ -40,7 +40,7 @@ EDGE_BLUR = 0.012  # of the face's height: how far an edge is blurred
 class Maker:
     """One set of kinds."""
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
+    def __init__(self, kinds: Iterable[CalibrationPairKind]) -> None:
         self.kinds = {kind.id: kind for kind in kinds}
         self._finder = SkinFinder()
 

@@ -17,7 +17,7 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine import hosted
 
 WORDS = Path(__file__).with_name("words.yaml")
@@ -42,7 +42,7 @@ class Leak(NamedTuple):
     start: int
 
 
-class Words(Frozen):
+class Words(StrictModel):
     """words.yaml."""
 
     always: dict[Kind, Lists]

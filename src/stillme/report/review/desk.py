@@ -21,7 +21,7 @@ from pydantic import Field, StrictBool
 
 from stillme.core.errors import InputError, StillmeError
 from stillme.core.records import Adjudication, Trial
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.ledger import Run
 from stillme.ledger.run import mark_of, now
 from stillme.protocol.schema import Axis
@@ -48,7 +48,7 @@ class RefusedError(StillmeError):
     """Understood, and not possible as things stand; the sentence says why."""
 
 
-class Decision(Frozen):
+class Decision(StrictModel):
     """What a reviewer says of one axis of one edit. `op` names the request in the browser that sends it."""
 
     op: UUID

@@ -117,7 +117,7 @@ def enlarge(content: bytes, upscaling: Upscaling) -> tuple[Picture, bytes]:
     """The picture with its shorter side at least as long as declared; as it is where it is so already."""
     facts, is_rendered = images.inspect(content), key_in(images.comment(content)) is not None
     if upscaling.method != "none" and min(facts.width, facts.height) < upscaling.to:
-        content = images.enlarged(content, upscaling.to, upscaling.method)
+        content = images.upscale(content, upscaling.to, upscaling.method)
         facts = images.inspect(content)
     picture = Picture(
         sha256=hashlib.sha256(content).hexdigest(),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.engine.backends import require_packages
 from stillme.engine.progress import Progress
 from stillme.sources.selection.config import Plan, load
@@ -48,7 +48,7 @@ def screen(file: Path, progress: Progress) -> Screening:
         current = store.readings(screening_settings())
         summary = summarize_screening(selected, store, current)
     if summary is None:
-        raise SurroundingsError("Nothing could be screened.", "Run the command again with --debug.")
+        raise SetupError("Nothing could be screened.", "Run the command again with --debug.")
     return summary
 
 

@@ -149,7 +149,7 @@ class Usable:
     """An image that was read and found usable; it waits in a file, since photographs can be large."""
 
     path: Path
-    facts: images.Facts
+    facts: images.ImageInfo
     image: str  # SHA-256 of the image as it is shown
     original: str  # SHA-256 of the data set's own file
     changes: str  # what was done to it, in words; else empty
@@ -340,7 +340,7 @@ def find_repeats(
     in their order, and no pool depends on those after it.
     """
     by_file: dict[str, Drawn] = {}
-    album, album_rows = phash.Album(), list[Drawn]()
+    album, album_rows = phash.PerceptualHashIndex(), list[Drawn]()
     is_open = False
     for row in drawn:
         image = usable.get(row.entry.key)

@@ -18,7 +18,7 @@ from uuid import UUID
 from pydantic import Field, StrictBool
 
 from stillme.core.errors import InputError, StillmeError
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.ledger.run import now
 from stillme.sources.selection.action_log import (
     Action,
@@ -72,7 +72,7 @@ class Filter(StrEnum):
         }[self]
 
 
-class Asked(Frozen):
+class Asked(StrictModel):
     """A request of a browser. `value`: yes or no, or the text of a note."""
 
     op: UUID

@@ -294,7 +294,7 @@ class Store:
         meta = {"created": now(), "stillme": __version__, **facts}
         self.append(*(Insert("meta", item, again=True) for item in meta.items())).result()
 
-    def add_image(self, content: bytes, facts: images.Facts | None = None) -> Insert:
+    def add_image(self, content: bytes, facts: images.ImageInfo | None = None) -> Insert:
         """Put an image into objects/, durably; its row is stored with the candidate."""
         facts = facts or images.inspect(content)
         sha256 = self.objects.put(content, facts.extension)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stillme import __version__
 from stillme.core.atomic import new_folder
-from stillme.core.errors import FaultsError, InputError, disk
+from stillme.core.errors import ConfigIssuesError, InputError, disk
 from stillme.core.text import table
 from stillme.core.yaml import Document, read_text, unknown
 from stillme.ledger import Run
@@ -162,7 +162,7 @@ def _texts(protocol: Protocol, path: Path | None) -> StudyTexts:
             document = Document(str(path), read_text(path))
         given = document.read_as(StudyTexts)
         if given is None:
-            raise FaultsError(document.faults)
+            raise ConfigIssuesError(document.faults)
         return given
     words = protocol.study_texts or builtin().study_texts
     assert words is not None  # the built-in protocol has them

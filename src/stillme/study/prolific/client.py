@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.engine.http import Answer, Call, Client, Limits, RemoteError, is_loopback, origin
 
 API = "https://api.prolific.com/api/v1"
@@ -32,7 +32,7 @@ RETURNED, TIMED_OUT, SCREENED_OUT = "RETURNED", "TIMED-OUT", "SCREENED OUT"
 PAID_FOR = frozenset({APPROVED, "PARTIALLY APPROVED"})
 
 
-class ProlificError(SurroundingsError):
+class ProlificError(SetupError):
     """Prolific said no, or nothing. `is_open`: what was asked may have happened all the same."""
 
     def __init__(self, sentence: str, next_step: str, status_code: int = 0, is_open: bool = False) -> None:
@@ -99,7 +99,7 @@ def _token(environ: Mapping[str, str]) -> str:
     token = (environ.get("PROLIFIC_TOKEN", "") or (_private(Path(path)) if path else "")).strip()
     if not token:
         said = "There is no token for Prolific."
-        raise SurroundingsError(said, "Set PROLIFIC_TOKEN, or PROLIFIC_TOKEN_FILE to a file with mode 0600.")
+        raise SetupError(said, "Set PROLIFIC_TOKEN, or PROLIFIC_TOKEN_FILE to a file with mode 0600.")
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise InputError(
             "The token for Prolific is more than one word.", "Copy it again from Prolific's settings."
@@ -111,10 +111,10 @@ def _private(path: Path) -> str:
     try:
         mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise SurroundingsError(f"The token file {path} cannot be read.", "Check PROLIFIC_TOKEN_FILE.") from None
+        raise SetupError(f"The token file {path} cannot be read.", "Check PROLIFIC_TOKEN_FILE.") from None
     if stat.S_IMODE(mode) & 0o077:
         said = f"The token file {path} can be read by others."
-        raise SurroundingsError(said, f"chmod 600 {path}, and consider the token known.")
+        raise SetupError(said, f"chmod 600 {path}, and consider the token known.")
     return text
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, func, select
 from starlette.applications import Starlette
 from uvicorn.supervisors import Multiprocess
 
-from stillme.core.errors import InputError, StillmeError, SurroundingsError, disk
+from stillme.core.errors import InputError, SetupError, StillmeError, disk
 from stillme.core.lock import Lock
 from stillme.study import bundle as bundles
 from stillme.study.db import seats
@@ -86,7 +86,7 @@ def open_study(options: Options) -> Study:
             write_now(store.engine, lambda c: seats.attach(c, bundle, serving.clock()))
             mark = write_now(store.engine, lambda c: _marked(c, keys))
         if mark != keys.mark:
-            raise SurroundingsError(
+            raise SetupError(
                 f"The secret in {data} is not the one that this study was begun with: nobody would be recognised.",
                 "Put the file secret of the old data folder there; it belongs to the database.",
             )

@@ -31,7 +31,7 @@ from bench import figures
 from stillme.core.records import Portrait
 from stillme.core.yaml import Document
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
 from stillme.plan.audit import Audit
 from stillme.plan.config import Config, settle
@@ -91,7 +91,7 @@ def ours(folder: Path, url: str, edits: int, concurrency: int) -> float:
         design = make_design(config, list(portraits(held, math.ceil(edits / prompts), config)))
         record_design(held, design)
         started = time.perf_counter()
-        editing.edit(held, design, Progress(), Stop(), Purse(config, 0.0))
+        editing.edit(held, design, Progress(), StopEvent(), Purse(config, 0.0))
         seconds = time.perf_counter() - started
         made = held.query("SELECT count(DISTINCT image) FROM edit WHERE status = 'ok'")[0][0]
     assert made == edits, f"{made} edits were made"

@@ -26,9 +26,9 @@ from stillme.core.records import Attempt, Edit, JudgeRequest, Portrait, Status, 
 from stillme.core.yaml import Document
 from stillme.engine.http import PACKAGES
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
-from stillme.ledger.run import LEDGER, Stored, now
+from stillme.ledger.run import LEDGER, StoredImage, now
 from stillme.plan.audit import Audit
 from stillme.plan.config import Config, settle
 from stillme.plan.design import make_design, record_design
@@ -88,12 +88,12 @@ def prepare(folder: Path, calls: int) -> None:
         tell(held, config, chosen, used, folder)
 
 
-def add(held: Run, trial: Trial, image: Stored) -> Future[None]:
+def add(held: Run, trial: Trial, image: StoredImage) -> Future[None]:
     edit = Edit(trial.edit, Status.OK, image.sha256)
     return held.add_edit(edit, Attempt(trial.edit, Status.OK, now(), 0.0), image)
 
 
-def tell(held: Run, config: Config, trials: Sequence[Trial], used: Sequence[Stored], folder: Path) -> None:
+def tell(held: Run, config: Config, trials: Sequence[Trial], used: Sequence[StoredImage], folder: Path) -> None:
     """jobs.jsonl: both pictures and the text of each call; schema.json: what answers must look like."""
     judge = config.judges[JUDGE].make()
     files = {path.stem: str(path) for path in (held.path / "objects").rglob("*.*")}
@@ -154,7 +154,7 @@ def main() -> int:
         for name in PACKAGES:  # as the peers have theirs when their clocks start
             importlib.import_module(name)
         meter = Meter()
-        judging.judge(held, design, Progress(), Stop(), Purse(config, 0.0))
+        judging.judge(held, design, Progress(), StopEvent(), Purse(config, 0.0))
         verdicts = "SELECT count(*), count(DISTINCT call) FROM verdict WHERE status = 'ok'"
         ((answered, asked),) = held.query(verdicts)
         assert answered == asked, f"{answered} verdicts of {asked} calls"

@@ -16,7 +16,7 @@ from stillme.analysis import draw
 from stillme.core.errors import IncompleteError, InputError
 from stillme.core.records import MITIGATE, Portrait
 from stillme.engine.progress import Progress
-from stillme.engine.threads import INTERRUPTED, Stop
+from stillme.engine.threads import INTERRUPTED, StopEvent
 from stillme.ledger import Run, backup
 from stillme.ledger.run import LEDGER, shows
 from stillme.plan.config import Config, check_keys
@@ -39,7 +39,7 @@ REPORT = "report.html"
 def run(config: Config, progress: Progress, only: Sequence[str] = ()) -> Path:
     """The whole audit, from portraits to report, or these experiments of it. Returns the report's path."""
     check_keys(config)
-    stop = Stop()
+    stop = StopEvent()
     with Run.hold(config.run, config.protocol, config.audit.objects) as run:
         budget = Purse(config, run.spent_usd())
         portraits = gather(run, config, progress)
@@ -63,7 +63,7 @@ def run(config: Config, progress: Progress, only: Sequence[str] = ()) -> Path:
 def advance(config: Config, progress: Progress, part: Callable[[Design], Design]) -> None:
     """What is missing of a part of the plan, and nothing else: all of it is recorded, no report is written."""
     check_keys(config)
-    stop = Stop()
+    stop = StopEvent()
     with Run.hold(config.run, config.protocol, config.audit.objects) as run:
         budget = Purse(config, run.spent_usd())
         design = part(plan(run, config, gather(run, config, progress)))
@@ -80,9 +80,9 @@ def advance(config: Config, progress: Progress, part: Callable[[Design], Design]
         )
 
 
-def measure_regardless(run: Run, design: Design, progress: Progress, stop: Stop) -> None:
+def measure_regardless(run: Run, design: Design, progress: Progress, stop: StopEvent) -> None:
     """Measure also what a spent budget leaves unjudged: it costs nothing. Only Ctrl-C keeps it from doing so."""
-    own_stop = Stop()
+    own_stop = StopEvent()
     if stop.reason != INTERRUPTED:
         measure(run, design, progress, own_stop)
     if own_stop.reason == INTERRUPTED:
@@ -114,7 +114,7 @@ def report(run: Run, design: Design, progress: Progress) -> Path:
     return path
 
 
-def _raise_if_incomplete(run: Run, design: Design, only: Sequence[str], stop: Stop, budget: Purse) -> None:
+def _raise_if_incomplete(run: Run, design: Design, only: Sequence[str], stop: StopEvent, budget: Purse) -> None:
     part = design.only(only)
     n_edits, n_verdicts = len(pending_edits(run, part)), len(pending_judge_tasks(run, part))
     n_measurements = count_measurements(pending_measurements(run, part)[0])

@@ -15,7 +15,7 @@ from PIL import Image
 from stillme.core import images
 from stillme.core.records import EditRequest, Status
 from stillme.editors import VAE_ROUND_TRIP
-from stillme.engine.processes import Apart
+from stillme.engine.processes import ProcessPool
 from tests.diffusers.editing import WORDS, portrait, prepare, recipe, request, sum_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -85,7 +85,7 @@ def test_the_same_bytes_here_in_a_child_and_in_fresh_processes(
     editors: dict[str, Any], folders: dict[str, Path]
 ) -> None:
     here = {kind: sum_of(editors[kind].edit(request())) for kind in KINDS}
-    apart = Apart({kind: recipe(kind, folders[kind]) for kind in KINDS})
+    apart = ProcessPool({kind: recipe(kind, folders[kind]) for kind in KINDS})
     child = {kind: sum_of(apart.editor(kind).edit(request())) for kind in KINDS}
     apart.close()
     assert here == child == fresh(folders) == fresh(folders)

@@ -13,7 +13,7 @@ from stillme.core import images
 from stillme.core.errors import SetupError
 from stillme.core.records import Status
 from stillme.editors import hosted
-from stillme.engine.http import RemoteError, Try
+from stillme.engine.http import HttpAttempt, RemoteError
 from stillme.plan import config as configs
 from stillme.plan.config import Config
 from stillme.sources import heads
@@ -77,7 +77,11 @@ def test_what_is_no_base64_is_no_picture(text: object) -> None:
 
 
 def test_a_failure_keeps_the_providers_code_and_says_how_often_it_was_tried() -> None:
-    tries = (Try(Status.RATE_LIMITED, 429, 0.1), Try(Status.NETWORK, 0, 0.1), Try(Status.SERVER_ERROR, 500, 0.1))
+    tries = (
+        HttpAttempt(Status.RATE_LIMITED, 429, 0.1),
+        HttpAttempt(Status.NETWORK, 0, 0.1),
+        HttpAttempt(Status.SERVER_ERROR, 500, 0.1),
+    )
     error = RemoteError(Status.SERVER_ERROR, "boom", 500, request_id="r", attempts=tries)
     reply = hosted.failed(error)
     assert (reply.code, reply.request_id, reply.detail) == ("500", "r", "boom (after 3 attempts)")

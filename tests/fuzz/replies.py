@@ -24,7 +24,7 @@ from stillme.editors import bfl
 from stillme.editors import gemini as gemini_editor
 from stillme.editors import openai as openai_editor
 from stillme.engine.backends import BackendContext
-from stillme.engine.http import Answer, Call, Client, RemoteError, asked_to_wait
+from stillme.engine.http import Client, HttpRequest, HttpResponse, RemoteError, parse_retry_after
 from stillme.judges import gemini, openai
 from stillme.judges.depiction_form import PeopleForm
 from stillme.judges.feature_form import FeatureForm
@@ -146,7 +146,7 @@ class Canned(Client):
 
     given: tuple[int, CIMultiDict[str], bytes] = (200, CIMultiDict(), b"")
 
-    async def _attempt(self, call: Call, sent: Any, seconds: float) -> Answer | RemoteError:
+    async def _attempt(self, call: HttpRequest, sent: Any, seconds: float) -> HttpResponse | RemoteError:
         status, headers, body = self.given
         kind = headers.get("Content-Type", "").partition(";")[0].strip() or "application/octet-stream"
         response: Any = SimpleNamespace(status=status, headers=headers, content_type=kind, reason="")
@@ -220,7 +220,7 @@ def _bfl(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         turns[place] = parsed(content[1:])
         seen, client = iter(turns), canned(editor)
 
-        async def next_turn(call: Call, sent: Any, seconds: float) -> Answer | RemoteError:
+        async def next_turn(call: HttpRequest, sent: Any, seconds: float) -> HttpResponse | RemoteError:
             client.given = next(seen, turns[place])
             return await Canned._attempt(client, call, sent, seconds)
 
@@ -258,7 +258,7 @@ def _judge(make: Any, model: str, envelope: Any) -> Any:
         judge: NetworkJudge = make.prepare(make.Settings(model=model, **_once()), PLACE).make()
 
         async def ask() -> list[Exchange]:
-            call = Call("POST", "x", json={})
+            call = HttpRequest("POST", "x", json={})
             return await judge.send(call, AXES)
 
         def feed(content: bytes) -> None:
@@ -353,7 +353,7 @@ def _waiting(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     def feed(content: bytes) -> None:
         text = content.decode("latin-1")
         for name in ("Retry-After", "retry-after-ms"):
-            found = asked_to_wait(CIMultiDict({name: text}))
+            found = parse_retry_after(CIMultiDict({name: text}))
             assert found is None or found >= 0
 
     return plain, feed

@@ -30,7 +30,7 @@ from stillme.core.images import BadImageError
 from stillme.core.records import EditRequest, Status
 from stillme.core.table_files import DamagedError, read_parquet
 from stillme.editors import bfl, gemini, openai
-from stillme.engine.http import Call, Client, Limits, RemoteError, asked_to_wait
+from stillme.engine.http import Client, ClientConfig, HttpRequest, RemoteError, parse_retry_after
 from stillme.ledger import Run
 from stillme.plan import config
 from stillme.plan.design import load_design
@@ -138,16 +138,16 @@ def test_a_cost_that_is_none_is_what_is_expected(cost: Any) -> None:
 @pytest.mark.parametrize("body", [DEEP, b'{"error":' * 700 + b"1" + b"}" * 700])
 def test_an_error_nested_too_deeply_is_its_text(body: bytes) -> None:
     response: Any = SimpleNamespace(status=500, headers=CIMultiDict(), reason="no")
-    error = Client(ADDRESS, Limits())._failed(response, body)
+    error = Client(ADDRESS, ClientConfig())._failed(response, body)
     assert isinstance(error, RemoteError) and error.kind is Status.SERVER_ERROR
 
 
 def test_a_key_is_hidden_in_headers_and_in_answers_too() -> None:
-    client = Canned(ADDRESS, Limits(), {"x-key": "a-long-secret"})
+    client = Canned(ADDRESS, ClientConfig(), {"x-key": "a-long-secret"})
     client.given = parsed(
         b'200\nContent-Type: application/json\nx-request-id: a-long-secret\n\n{"a": "a-long-secret"}'
     )
-    answer: Any = asyncio.run(client._attempt(Call("GET", "x", paced=False), None, 1))
+    answer: Any = asyncio.run(client._attempt(HttpRequest("GET", "x", paced=False), None, 1))
     assert (answer.json, answer.request_id) == ({"a": "…"}, "…") and b"secret" not in answer.body
 
 
@@ -155,7 +155,7 @@ def test_a_key_is_hidden_in_headers_and_in_answers_too() -> None:
     "date", ["Wed, 21 Oct 99999999999999999999 07:28:00 GMT", "Mon, 01 Jan 0001 00:00:00 +2359", "9" * 400]
 )
 def test_a_date_that_is_none_asks_for_no_wait(date: str) -> None:
-    waits = asked_to_wait({"Retry-After": date})
+    waits = parse_retry_after({"Retry-After": date})
     assert waits is None or waits >= 0
 
 

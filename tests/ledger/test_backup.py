@@ -16,7 +16,7 @@ from stillme.core.errors import InputError, SetupError
 from stillme.core.lock import Lock
 from stillme.core.records import Attempt, Edit, Status
 from stillme.ledger import Run, backup, database
-from stillme.ledger.objects import Distant, Store
+from stillme.ledger.objects import RemoteObjectStore, Store
 from stillme.ledger.run import LEDGER
 from stillme.protocol import Protocol
 
@@ -85,7 +85,9 @@ def test_damage_that_is_found_meanwhile_stops_the_run(
         pytest.raises(backup.DamagedError, match="row 1 of edit is not what it was"),
         Run.hold(ledger.parent, protocol) as run,
     ):
-        monkeypatch.setattr(backup, "changed", lambda part, kept: ["row 1 of edit is not what it was"])
+        monkeypatch.setattr(
+            backup, "rows_differing_from_backup", lambda part, kept: ["row 1 of edit is not what it was"]
+        )
         for number in range(100_000):
             add(run, f"n{number}")
 
@@ -167,7 +169,7 @@ def test_while_files_change_places_one_of_the_copies_is_whole(
     copy.write_bytes(new)
     assert backup.is_whole(copy)
     copy.write_bytes(b"neither")
-    assert not backup.is_whole(copy) and list(backup.changed(ledger, copy)) == []
+    assert not backup.is_whole(copy) and list(backup.rows_differing_from_backup(ledger, copy)) == []
 
 
 def test_a_changed_row_is_found_before_it_gets_into_the_copy(ledger: Path, protocol: Protocol) -> None:
@@ -236,10 +238,10 @@ def test_a_ledger_that_may_not_be_opened_is_not_called_damaged(
 
     monkeypatch.setattr(database, "_open", refused)
     with pytest.raises(SetupError, match="could not be used"):
-        list(backup.broken(ledger))
+        list(backup.integrity_errors(ledger))
     monkeypatch.setattr(database, "_may_write", lambda folder: False)
     with pytest.raises(SetupError, match="may only be read"):
-        list(backup.broken(ledger))
+        list(backup.integrity_errors(ledger))
 
 
 @pytest.mark.parametrize("left", [b"", b"log"])
@@ -284,7 +286,7 @@ def test_a_page_that_cannot_be_read_is_told_while_rows_are_compared(ledger: Path
     content = bytearray(ledger.read_bytes())
     content[(root - 1) * size : root * size] = bytes(size)
     ledger.write_bytes(content)
-    assert any("malformed" in said for said in backup.changed(ledger, backup.backup_of(ledger)))
+    assert any("malformed" in said for said in backup.rows_differing_from_backup(ledger, backup.backup_of(ledger)))
 
 
 def test_what_is_no_ledger_is_not_opened(tmp_path: Path) -> None:
@@ -310,4 +312,4 @@ def test_images_that_are_gone_or_cut_short_are_missed(tmp_path: Path, protocol: 
 
 
 def test_a_distant_store_is_not_asked_for_every_image() -> None:
-    assert Distant(Store(url="memory://images")).has("0" * 64, "png", 1)
+    assert RemoteObjectStore(Store(url="memory://images")).has("0" * 64, "png", 1)

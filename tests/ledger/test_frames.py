@@ -22,7 +22,7 @@ def call(subject: str, status: Status = Status.OK, cost: float = 0.01) -> Attemp
 
 
 def asked(*edits: tuple[str, str]) -> pl.DataFrame:
-    """(trial, edit) on every axis, as `frames.asked` has them."""
+    """(trial, edit) on every axis, as `frames.trial_axis_frame` has them."""
     rows = [(trial, edit, f"person-{edit}", axis, "ok") for trial, edit in edits for axis in AXES]
     names = ("trial", "edit", "person", "axis", "edit_status")
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")

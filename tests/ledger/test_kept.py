@@ -28,10 +28,10 @@ from stillme.core.records import (
 )
 from stillme.ledger import Run, batches
 from stillme.ledger.batches import Shard, Step
-from stillme.ledger.database import as_written
+from stillme.ledger.database import wrap_row_errors
 from stillme.ledger.frames import measured, perceived
-from stillme.ledger.run import LEDGER, Making, attempts, call_row, mark_of, question_row, shows
-from stillme.ledger.writer import Insert
+from stillme.ledger.run import LEDGER, EditProvenance, attempts, call_row, mark_of, question_row, shows
+from stillme.ledger.writer import RowInsert
 from stillme.protocol import Protocol, from_files
 from tests.ledger.test_run import CALL, picture
 
@@ -153,7 +153,7 @@ def test_how_an_edit_was_made(tmp_path: Path, protocol: Protocol) -> None:
     with Run.hold(tmp_path / "r", protocol) as run:
         stored, mask = run.store(picture(1)), run.store(picture(2))
         for name in ("e1", "e2"):
-            making = Making({"torch": "2.6"}, {"steps": name}, {"mask": mask})
+            making = EditProvenance({"torch": "2.6"}, {"steps": name}, {"mask": mask})
             run.add_edit(Edit(name, Status.OK, stored.sha256), CALL, stored, making).result()
         assert run.query("SELECT count(*) FROM circumstances") == [(1,)], "what edits share is kept once"
         assert run.query("SELECT edit, notes FROM making ORDER BY edit") == [
@@ -187,10 +187,10 @@ def test_measurements_and_features_and_draws(tmp_path: Path, protocol: Protocol)
 
 
 def test_raters_left_out_are_as_the_newest_word_says(tmp_path: Path, protocol: Protocol) -> None:
-    def excluded(rater: str, why: str, withdrawn: int = 0) -> Insert:
-        return Insert("rating_exclusion", (None, "s1", rater, why, "coordinator", withdrawn, AT))
+    def excluded(rater: str, why: str, withdrawn: int = 0) -> RowInsert:
+        return RowInsert("rating_exclusion", (None, "s1", rater, why, "coordinator", withdrawn, AT))
 
-    study = Insert("study", ("s1", AT, "paper", "paper", '{"items":3}'))
+    study = RowInsert("study", ("s1", AT, "paper", "paper", '{"items":3}'))
     with Run.hold(tmp_path / "r", protocol) as run:
         run.add_ratings([study, excluded("r1", "too fast"), excluded("r2", "checks"), excluded("r1", "", 1)])
         assert run.studies() == {"s1": {"items": 3}}
@@ -275,7 +275,7 @@ def test_calls_that_came_back_are_told_from_those_that_did_not(tmp_path: Path, p
         run.add_attempt(Attempt("c1", Status.TIMEOUT, AT, 0.1)).result()
         run.add_attempt(Attempt("c2", Status.TIMEOUT, "earlier", 0.1)).result()
         every = ["c0", "c1", "c2", "c3"]
-        assert batches.answered(run, every) == {"c0"}
+        assert batches.call_keys_with_verdicts(run, every) == {"c0"}
         assert batches.recorded(run, every, AT) == {"c0", "c1"}, "an attempt of another time is another one's"
         assert batches.recorded(run, ["c3"], AT) == set()
 
@@ -284,7 +284,7 @@ def test_a_row_that_stillme_did_not_write_is_said_with_the_way_back(tmp_path: Pa
     with Run.hold(tmp_path / "r", protocol):
         pass
     with pytest.raises(SetupError, match="holds a status that stillme did not write") as raised:
-        with as_written(tmp_path / "r", "a status"):
+        with wrap_row_errors(tmp_path / "r", "a status"):
             Status("odd")
     assert f"stillme restore {tmp_path / 'r'}" in str(raised.value)
 

@@ -11,7 +11,7 @@ from stillme import editors, judges, measures
 from stillme.core import images
 from stillme.core.records import EditReply, JudgeReply, Status
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
 from stillme.pipeline import gather
@@ -70,8 +70,8 @@ def carried_out(held: Run, loaded: Config) -> Design:
     design = make_design(loaded, gather(held, loaded, Progress()))
     record_design(held, design)
     purse = Purse(loaded, 0.0)
-    editing.edit(held, design, Progress(), Stop(), purse)
-    judging.judge(held, design, Progress(), Stop(), purse)
+    editing.edit(held, design, Progress(), StopEvent(), purse)
+    judging.judge(held, design, Progress(), StopEvent(), purse)
     return design
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stillme import pipeline
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.plan import config
@@ -35,7 +35,7 @@ def edit(path: Path) -> None:
     audit = config.load(path)
     with Run.hold(audit.run, audit.protocol, audit.audit.objects) as held:
         design = pipeline.plan(held, audit, pipeline.gather(held, audit, Progress()))
-        editing.edit(held, design, Progress(), Stop(), Purse(audit, 0.0))
+        editing.edit(held, design, Progress(), StopEvent(), Purse(audit, 0.0))
 
 
 def rows(run: Path, tables: tuple[str, ...] = WHAT) -> Rows:

@@ -61,7 +61,7 @@ def test_an_audit_may_be_begun_here_and_finished_on_a_cluster(ray: Any, tmp_path
 
 def test_an_address_where_no_cluster_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from stillme.engine import ray as engine
-    from stillme.engine.threads import Stop
+    from stillme.engine.threads import StopEvent
 
     class Ray:
         """Ray as it answers when nobody listens; the real one is connected to the tests' cluster."""
@@ -74,7 +74,7 @@ def test_an_address_where_no_cluster_is(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(engine, "_ray", Ray)
     with pytest.raises(SetupError, match=r"cluster auto could not be reached: .* instance\. Start one with"):
-        with engine.connected("auto", Stop()):
+        with engine.connected("auto", StopEvent()):
             pass
 
 

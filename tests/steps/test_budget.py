@@ -18,7 +18,7 @@ from stillme import pipeline
 from stillme.core.errors import IncompleteError
 from stillme.engine.backends import ExecutionMode, Price
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
 from stillme.plan import config as configs
 from stillme.plan.config import Config
@@ -52,7 +52,7 @@ def price(high: float) -> Price:
 
 def spend(purse: Purse, calls: list[tuple[BudgetKey, float]], lanes: int) -> list[float]:
     """Makes calls in threads and on a loop at the same time; returns what the calls cost that were made."""
-    stop, made, turn = Stop(), [], threading.Lock()
+    stop, made, turn = StopEvent(), [], threading.Lock()
 
     def settled(who: BudgetKey, cost: float) -> None:
         with turn:
@@ -108,7 +108,7 @@ def test_a_limit_is_passed_by_no_more_than_prices_were_wrong_by(
 
 def test_a_price_that_was_too_low_is_learned(audit: Config) -> None:
     purse = Purse(priced(audit, 1.0, a=price(0.1)), 0.0)
-    assert purse.wait((EDITOR, "a"), Stop())
+    assert purse.wait((EDITOR, "a"), StopEvent())
     purse.settle((EDITOR, "a"), 0.4)
     answers = [purse.reserve((EDITOR, "a")) for _ in range(2)]
     assert answers == [Answer.YES, Answer.LATER], "0.4 spent, 0.4 set aside, and 0.4 more would not fit"
@@ -135,7 +135,7 @@ def test_free_editors_never_stop_and_an_audit_without_a_limit_never_asks(audit: 
 
 
 def test_waiting_ends_when_work_is_stopped(audit: Config) -> None:
-    purse, stop = Purse(priced(audit, 0.1, a=price(0.1)), 0.0), Stop()
+    purse, stop = Purse(priced(audit, 0.1, a=price(0.1)), 0.0), StopEvent()
     assert purse.wait((EDITOR, "a"), stop)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(purse.wait, (EDITOR, "a"), stop)
@@ -165,7 +165,7 @@ def test_a_run_ends_below_its_limit_and_the_free_editor_is_complete(load_audit: 
 def test_spending_never_goes_down(audit: Config) -> None:
     purse = Purse(priced(audit, 3.0, a=price(0.2)), 0.5)
     chance, seen = random.Random(1), [purse.spent]
-    while purse.wait((EDITOR, "a"), Stop()):
+    while purse.wait((EDITOR, "a"), StopEvent()):
         purse.settle((EDITOR, "a"), chance.random() * 0.2)
         seen.append(purse.spent)
     assert all(before <= after for before, after in pairwise(seen))

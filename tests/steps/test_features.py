@@ -19,7 +19,7 @@ from aiohttp import web
 
 from stillme.core.records import DIAGNOSE, MITIGATE, Feature, Portrait, Status
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.judges.feature_form import AGAIN, SENTENCE
 from stillme.ledger import Run
 from stillme.plan.config import Config
@@ -78,7 +78,7 @@ def read(config: Config, only: Sequence[str] = ()) -> list[Portrait]:
     with Run.hold(config.run, config.protocol) as held:
         portraits = gather(held, config, Progress())
         purse = Purse(config, held.spent_usd())
-        extract.extract_features(held, config, portraits, Progress(), Stop(), purse, only)
+        extract.extract_features(held, config, portraits, Progress(), StopEvent(), purse, only)
         return list(portraits)
 
 
@@ -233,7 +233,7 @@ def test_a_used_up_account_is_said_to_be_so(load_audit: Load) -> None:
         with Run.hold(config.run, config.protocol) as held:
             portraits = gather(held, config, Progress())
             purse = Purse(config, 0.0)
-            extract.extract_features(held, config, portraits, Progress(), Stop(), purse)
+            extract.extract_features(held, config, portraits, Progress(), StopEvent(), purse)
             assert "the account of 'extractor' is used up" in purse.reason
         assert len(server.seen) == 1
 
@@ -267,7 +267,7 @@ import sys
 from pathlib import Path
 from stillme.plan import config
 from stillme.steps import features as extract
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.steps.portraits import gather
 from stillme.ledger import Run
 from stillme.engine.progress import Progress
@@ -275,7 +275,7 @@ from stillme.steps.budget import Purse
 one = config.load(Path(sys.argv[1]))
 with Run.hold(one.run, one.protocol) as held:
     portraits = gather(held, one, Progress())
-    extract.extract_features(held, one, portraits, Progress(), Stop(), Purse(one, held.spent_usd()))
+    extract.extract_features(held, one, portraits, Progress(), StopEvent(), Purse(one, held.spent_usd()))
 """
 
 

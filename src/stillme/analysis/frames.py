@@ -74,7 +74,7 @@ def kept(frame: pl.DataFrame, rows: pl.Expr) -> pl.DataFrame:
 def tidy(run: Run, design: Design) -> Tidy:
     protocol = design.config.protocol
     edits = frames.edits(run, protocol, design.trials, design.portraits)
-    asked = frames.asked(protocol, edits)
+    asked = frames.trial_axis_frame(protocol, edits)
     looks = [(look.key, look.trial.edit, look.judge) for look in judging.looks(run, design)]
     judged = frames.judge_scores(run, protocol, asked, list(design.judges), looks)
     measured = measurements(run, design, edits)

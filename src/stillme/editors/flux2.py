@@ -25,7 +25,7 @@ from stillme.editors import diffusers_base
 from stillme.editors.diffusers_base import Diffuser, Open
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedEditor, require_key
-from stillme.engine.http import PACKAGES, Call, Client, Limits, RemoteError, Url, is_loopback
+from stillme.engine.http import PACKAGES, Client, ClientConfig, HttpRequest, RemoteError, Url, is_loopback
 
 VERSION = 1  # raise when the same settings give other pixels
 CALL = ("num_inference_steps", "guidance_scale")
@@ -38,7 +38,7 @@ class TextEncoder(StrictModel):
 
     url: Url
     key_env: str | None = None
-    limits: Limits = Limits(most_bytes=64_000_000)  # 512 × 15360 numbers of two bytes are 16 million
+    limits: ClientConfig = ClientConfig(most_bytes=64_000_000)  # 512 × 15360 numbers of two bytes are 16 million
 
     @field_validator("url")
     @classmethod
@@ -173,7 +173,7 @@ async def _post(encoder: TextEncoder, instruction: str) -> bytes:
     client = Client(encoder.url, encoder.limits, secrets)
     try:
         answer = await client.call(
-            Call("POST", encoder.url, json={"prompt": instruction}, accepts=("application/", "binary/"))
+            HttpRequest("POST", encoder.url, json={"prompt": instruction}, accepts=("application/", "binary/"))
         )
         return answer.body
     finally:

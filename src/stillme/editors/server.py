@@ -33,9 +33,9 @@ from stillme.core.errors import InputError, StillmeError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import unknown
 from stillme.engine.backends import PreparedEditor, require_packages
-from stillme.engine.processes import Apart
+from stillme.engine.processes import ProcessPool
 from stillme.ledger.run import settings_hash
-from stillme.web.middleware import Dressed, Hosts, set_security_headers
+from stillme.web.middleware import Hosts, SecurityHeadersMiddleware, set_security_headers
 from stillme.web.server import address, is_loopback, listen, run
 
 MAX_REQUEST_BYTES = 64 << 20
@@ -131,7 +131,7 @@ class Desk:
         self.loaded = False
         self.failure = ""
         self.waiting = 0
-        self._process = Apart({row: partial(_create_served_editor, prepared.factory)})
+        self._process = ProcessPool({row: partial(_create_served_editor, prepared.factory)})
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="editor")
         self._thread.submit(self._load)
 
@@ -215,7 +215,7 @@ def app(desk: Desk, hosts: Hosts, key: str = "") -> Starlette:
             Route("/v1/models", models),
             Route("/health", health),
         ],
-        middleware=[Middleware(Dressed)],
+        middleware=[Middleware(SecurityHeadersMiddleware)],
         exception_handlers={
             HTTPException: _http_error_response,
             StillmeError: _setup_error_response,

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from stillme.core.records import Exchange, Status
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedJudge
-from stillme.engine.http import Call, Client, RemoteError, Url
+from stillme.engine.http import Client, HttpRequest, RemoteError, Url
 from stillme.engine.rate_limit import duration
 from stillme.judges import Batch, Batches, Form, State, jsonl, models
 from stillme.judges.jsonl import UPLOAD_S, ReadReply
@@ -272,7 +272,7 @@ class GeminiBatches:
             "X-Goog-Upload-Header-Content-Length": str(size),
             "X-Goog-Upload-Header-Content-Type": "application/jsonl",
         }
-        call = Call(
+        call = HttpRequest(
             "POST",
             self._file_address("upload", "files"),
             json={"file": {"display_name": name}},
@@ -286,7 +286,7 @@ class GeminiBatches:
 
     async def _send_piece(self, address: str, piece: bytes, offset: int, is_last: bool) -> Any:
         command = "upload, finalize" if is_last else "upload"
-        call = Call(
+        call = HttpRequest(
             "POST",
             address,
             body=piece,
@@ -302,12 +302,12 @@ class GeminiBatches:
     async def create(self, uploaded: str, tags: Mapping[str, str]) -> Batch:
         request = {"batch": {"display_name": name_of_tags(tags), "input_config": {"file_name": uploaded}}}
         address = f"models/{self.model}:batchGenerateContent"
-        return parse_batch(await self._call(Call("POST", address, json=request, paced=False, once=True)))
+        return parse_batch(await self._call(HttpRequest("POST", address, json=request, paced=False, once=True)))
 
     async def every(self) -> AsyncIterator[Batch]:
         token = ""
         while True:
-            page = await self._call(Call("GET", f"batches?pageSize={PAGE}{token}", paced=False))
+            page = await self._call(HttpRequest("GET", f"batches?pageSize={PAGE}{token}", paced=False))
             for row in page.get("operations") or ():
                 yield parse_batch(row)
             if not jsonl.text(page, "nextPageToken"):
@@ -315,11 +315,11 @@ class GeminiBatches:
             token = f"&pageToken={jsonl.text(page, 'nextPageToken')}"
 
     async def look(self, batch: str) -> Batch:
-        return parse_batch(await self._call(Call("GET", batch, paced=False)))
+        return parse_batch(await self._call(HttpRequest("GET", batch, paced=False)))
 
     async def download(self, output: str, path: Path) -> None:
         address = self._file_address("download", f"{output}:download?alt=media")
-        await self.client.download(Call("GET", address, accepts=jsonl.ANY_TYPE), path)
+        await self.client.download(HttpRequest("GET", address, accepts=jsonl.ANY_TYPE), path)
 
     def answers(self, path: Path, axes: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, Exchange]]:
         for row in jsonl.read_objects(path):
@@ -336,7 +336,7 @@ class GeminiBatches:
         status = 500 if not isinstance(code, int) else code if code >= 100 else _HTTP_STATUS.get(code, 500)
         return self.read(status, error, jsonl.encode(error), axes)
 
-    async def _call(self, call: Call) -> Mapping[str, Any]:
+    async def _call(self, call: HttpRequest) -> Mapping[str, Any]:
         body = (await jsonl.call_service(self.client, call, self.read)).json
         return body if isinstance(body, Mapping) else {}
 

@@ -16,7 +16,7 @@ from pydantic import Field
 from stillme.core.yaml import StrictModel
 from stillme.engine import hosted as hosting
 from stillme.engine.backends import Price
-from stillme.engine.http import Limits
+from stillme.engine.http import ClientConfig
 
 MODELS = Path(__file__).with_name("models.yaml")
 PICTURES_PER_CALL = 2  # the source and the edited picture
@@ -83,7 +83,7 @@ def table() -> Table:
     return hosting.table(MODELS, Table)
 
 
-class Settings(Limits):
+class Settings(ClientConfig):
     """A parameter that is null is not sent. reasks: of unreadable answers. price: instead of the table's."""
 
     model: str = Field(min_length=1)

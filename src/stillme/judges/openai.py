@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from stillme.core.records import Exchange, Status
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedJudge
-from stillme.engine.http import Call, Client, Part, Url
+from stillme.engine.http import Client, HttpRequest, MultipartField, Url
 from stillme.judges import Batch, Batches, Form, State, jsonl, models
 from stillme.judges.jsonl import UPLOAD_S, ReadReply
 from stillme.judges.models import Terms
@@ -247,8 +247,11 @@ class OpenaiBatches:
         return b"".join((head[:-1], b',"body":', jsonl.one_line(body), b"}"))
 
     async def upload(self, path: Path, name: str) -> str:
-        form = (Part("purpose", "batch"), Part("file", path, f"{name}.jsonl", "application/jsonl"))
-        call = Call("POST", "files", form=form, paced=False, repeatable=True, timeout_s=UPLOAD_S)
+        form = (
+            MultipartField("purpose", "batch"),
+            MultipartField("file", path, f"{name}.jsonl", "application/jsonl"),
+        )
+        call = HttpRequest("POST", "files", form=form, paced=False, repeatable=True, timeout_s=UPLOAD_S)
         return jsonl.require_text(await self._call(call), "id")
 
     async def create(self, uploaded: str, tags: Mapping[str, str]) -> Batch:
@@ -258,12 +261,12 @@ class OpenaiBatches:
             "completion_window": WINDOW,
             "metadata": dict(tags),
         }
-        return parse_batch(await self._call(Call("POST", "batches", json=request, paced=False, once=True)))
+        return parse_batch(await self._call(HttpRequest("POST", "batches", json=request, paced=False, once=True)))
 
     async def every(self) -> AsyncIterator[Batch]:
         after = ""
         while True:
-            page = await self._call(Call("GET", f"batches?limit={PAGE}{after}", paced=False))
+            page = await self._call(HttpRequest("GET", f"batches?limit={PAGE}{after}", paced=False))
             batches = [parse_batch(row) for row in page.get("data") or ()]
             for batch in batches:
                 yield batch
@@ -272,10 +275,10 @@ class OpenaiBatches:
             after = f"&after={batches[-1].id}"
 
     async def look(self, batch: str) -> Batch:
-        return parse_batch(await self._call(Call("GET", f"batches/{batch}", paced=False)))
+        return parse_batch(await self._call(HttpRequest("GET", f"batches/{batch}", paced=False)))
 
     async def download(self, output: str, path: Path) -> None:
-        await self.client.download(Call("GET", f"files/{output}/content", accepts=jsonl.ANY_TYPE), path)
+        await self.client.download(HttpRequest("GET", f"files/{output}/content", accepts=jsonl.ANY_TYPE), path)
 
     def answers(self, path: Path, axes: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, Exchange]]:
         for row in jsonl.read_objects(path):
@@ -294,7 +297,7 @@ class OpenaiBatches:
         exchange = self.read(status, body, jsonl.encode(body), axes)
         return replace(exchange, request_id=jsonl.text(response, "request_id") or exchange.request_id)
 
-    async def _call(self, call: Call) -> Mapping[str, Any]:
+    async def _call(self, call: HttpRequest) -> Mapping[str, Any]:
         body = (await jsonl.call_service(self.client, call, self.read)).json
         return body if isinstance(body, Mapping) else {}
 

@@ -21,7 +21,7 @@ from stillme.core.errors import SetupError
 from stillme.core.records import FEATURES, PEOPLE, Exchange, JudgeReply, JudgeRequest, Status
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedJudge
-from stillme.engine.http import MIN_KEY_CHARS, Call, Client, RemoteError, Try, meaning
+from stillme.engine.http import MIN_KEY_CHARS, Client, HttpAttempt, HttpRequest, RemoteError, classify_http_status
 from stillme.judges import PICTURES, Batches, Fault, Form, Question, Reading
 from stillme.judges.depiction_form import PeopleForm
 from stillme.judges.feature_form import FeatureForm
@@ -239,7 +239,7 @@ class NetworkJudge(ABC):
         pictures = {"source": self._encoded(request.source), "edited": base64.b64encode(request.edited)}
         question = self.question(request)
         body = question.body(*(pictures[name] for name in question.pictures))
-        call = Call("POST", self.wire.path, body=body, tokens=self.terms.tokens.all, repeatable=True)
+        call = HttpRequest("POST", self.wire.path, body=body, tokens=self.terms.tokens.all, repeatable=True)
         axes = request.axes
         del request, pictures  # the pictures are in the body now: one copy while an answer is waited for
         exchanges: list[Exchange] = []
@@ -252,7 +252,7 @@ class NetworkJudge(ABC):
     async def close(self) -> None:
         await self.client.close()
 
-    async def send(self, call: Call, axes: tuple[str, ...]) -> list[Exchange]:
+    async def send(self, call: HttpRequest, axes: tuple[str, ...]) -> list[Exchange]:
         """One call with all attempts that the client made."""
         try:
             answer = await self.client.call(call)
@@ -263,7 +263,7 @@ class NetworkJudge(ABC):
         failed = (self._failed_attempt(attempt, axes) for attempt in answer.attempts[:-1])
         return [*failed, _timed(exchange, answer.attempts[-1])]
 
-    def _failed_attempt(self, attempt: Try, axes: tuple[str, ...]) -> Exchange:
+    def _failed_attempt(self, attempt: HttpAttempt, axes: tuple[str, ...]) -> Exchange:
         """An attempt without an answer: as its status says, unless its body says more."""
         http = attempt.status_code
         if http >= 400:
@@ -357,7 +357,7 @@ def status_of(http: int) -> Status:
     """What an HTTP status alone says; rejections that a corrected key or address would end are not data."""
     if http < 400:
         return Status.SERVER_ERROR
-    return Status.SERVER_ERROR if http in hosted.UNDECIDED else meaning(http)[0]
+    return Status.SERVER_ERROR if http in hosted.UNDECIDED else classify_http_status(http)[0]
 
 
 def first_object(values: Any) -> Mapping[str, Any]:
@@ -377,7 +377,7 @@ def count_fields(**counts: Any) -> dict[str, int]:
     return {name: count for name, count in counts.items() if type(count) is int and count >= 0}
 
 
-def _timed(exchange: Exchange, attempt: Try) -> Exchange:
+def _timed(exchange: Exchange, attempt: HttpAttempt) -> Exchange:
     started = datetime.fromtimestamp(attempt.at, UTC).isoformat(timespec="milliseconds")
     request_id = attempt.request_id or exchange.request_id
     return replace(exchange, started=started, seconds=round(attempt.seconds, 6), request_id=request_id)

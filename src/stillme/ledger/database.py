@@ -50,7 +50,7 @@ def _way_back(path: Path) -> str:
 
 
 @contextmanager
-def as_written(run: Path, what: str) -> Iterator[None]:
+def wrap_row_errors(run: Path, what: str) -> Iterator[None]:
     """Turn errors of reading a row into a sentence: stillme wrote it, so it was changed since."""
     try:
         yield

@@ -118,7 +118,7 @@ class Objects:
         return content
 
 
-class Distant:
+class RemoteObjectStore:
     """Images in an object store. Safe to use from several threads; the last ones used stay in memory."""
 
     def __init__(self, store: Store) -> None:
@@ -213,13 +213,13 @@ def _name(sha256: str, extension: str) -> str:
     return f"{sha256[:2]}/{sha256}.{extension}"
 
 
-def objects_at(store: Store | None, folder: Path) -> Objects | Distant:
+def objects_at(store: Store | None, folder: Path) -> Objects | RemoteObjectStore:
     """The objects of a run: in the store, or in `folder` without one."""
     if store is None:
         return Objects(folder)
     if store.scheme == "file":
         return Objects(Path(unquote(urlsplit(store.url).path)))
-    return Distant(store)
+    return RemoteObjectStore(store)
 
 
 def explain_store_error(error: Exception, url: str) -> SetupError:

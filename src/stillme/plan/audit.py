@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from stillme import judges
 from stillme.core.records import Role
 from stillme.core.yaml import StrictModel
-from stillme.engine.ray import Share
+from stillme.engine.ray import ActorResources
 from stillme.ledger.objects import Store
 from stillme.protocol.schema import Name, Selection, Word
 
@@ -159,15 +159,15 @@ class Engine(StrictModel):
     kind: Literal["local", "ray"] = "local"
     workers: int = Field(default=0, ge=0, le=256)
     address: str | None = None  # of a cluster: auto, host:port, ray://host:port; None: this machine's own
-    actors: Share = Share()
-    editors: dict[Name, Share] = Field(default_factory=dict)  # models whose actors take another share
+    actors: ActorResources = ActorResources()
+    editors: dict[Name, ActorResources] = Field(default_factory=dict)  # models whose actors take another share
     patience_s: float = Field(default=600, gt=0)  # how long an actor may look for a place while none has one
 
     @property
     def threads(self) -> int:
         return self.workers or os.cpu_count() or 1
 
-    def share(self, editor: str) -> Share:
+    def share(self, editor: str) -> ActorResources:
         return self.editors.get(editor, self.actors)
 
 

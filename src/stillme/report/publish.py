@@ -126,7 +126,7 @@ def repeats(run: Run, design: Design, found: Tidy) -> pl.DataFrame:
         for some in (judging.looks(run, design), judging.repeated(run, design))
     )
     edits = found.edits.filter(pl.col("edit").is_in([edit for _, edit, _ in second]))
-    return frames.repeats(run, protocol, frames.asked(protocol, edits), first, second)
+    return frames.repeats(run, protocol, frames.trial_axis_frame(protocol, edits), first, second)
 
 
 def planted_shifts(run: Run, design: Design, measured: pl.DataFrame) -> pl.DataFrame | None:

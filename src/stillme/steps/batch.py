@@ -23,7 +23,7 @@ from stillme.core.atomic import flush_folder
 from stillme.core.errors import SetupError, disk
 from stillme.core.records import Exchange, Status, digest
 from stillme.engine.http import RemoteError
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.judges import Batches, State
 from stillme.ledger import Run
 from stillme.ledger.batches import Shard, Step, note, plan, recorded, shards
@@ -67,7 +67,7 @@ async def ship(
     keep: Keep,
     room: Callable[[], int | None],
     wait_s: float,
-    stop: Stop,
+    stop: StopEvent,
     log: Callable[[str], None],
     folder: Path,
 ) -> set[str]:
@@ -99,7 +99,7 @@ class _Shipping:
     wanted: Mapping[str, Wanted]
     keep: Keep
     room: Callable[[], int | None]
-    stop: Stop
+    stop: StopEvent
     log: Callable[[str], None]
     folder: Path
     shards: dict[str, Shard] = field(init=False)  # those under way whose answers are wanted

@@ -17,7 +17,7 @@ from typing import Any
 
 from stillme.core.records import Trial
 from stillme.engine.backends import PreparedSystem
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.plan.config import Config
 
 COST_TOLERANCE_USD = 1e-9  # ten calls of 0.1 USD fit into 1 USD, whatever their sum is in binary
@@ -74,14 +74,14 @@ class Purse:
                 self._open[key] += 1
             return answer
 
-    def wait(self, key: BudgetKey, stop: Stop) -> bool:
+    def wait(self, key: BudgetKey, stop: StopEvent) -> bool:
         """Sets it aside as soon as it fits; False where it never will, or when work is stopped."""
         while (answer := self.reserve(key)) is Answer.LATER and not stop:
             with self._change:
                 self._change.wait(POLL_INTERVAL_S)
         return answer is Answer.YES
 
-    async def wait_on_loop(self, key: BudgetKey, stop: Stop) -> bool:
+    async def wait_on_loop(self, key: BudgetKey, stop: StopEvent) -> bool:
         """The same on an event loop, which other calls go on using meanwhile."""
         while (answer := self.reserve(key)) is Answer.LATER and not stop:
             await asyncio.sleep(POLL_INTERVAL_S)

@@ -14,7 +14,7 @@ from stillme.core.errors import IncompleteError, InputError
 from stillme.core.records import CALIBRATE, Portrait, Status, Trial, digest
 from stillme.engine.backends import require_packages
 from stillme.engine.progress import Progress
-from stillme.engine.threads import INTERRUPTED, Stop
+from stillme.engine.threads import INTERRUPTED, StopEvent
 from stillme.judges.calibration import MAKER, instruction
 from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
@@ -140,7 +140,7 @@ def calibrate(config: Config, progress: Progress) -> Calibration:
     engine = config.audit.engine.model_copy(update={"kind": "local"})
     budgets = config.audit.budgets.model_copy(update={"edits": None})
     local = replace(config, audit=config.audit.model_copy(update={"engine": engine, "budgets": budgets}))
-    stop = Stop()
+    stop = StopEvent()
     with Run.hold(config.run, config.protocol, config.audit.objects) as run:
         budget = Purse(local, run.spent_usd())
         audited = make_design(config, gather(run, config, progress), run)

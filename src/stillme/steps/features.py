@@ -26,7 +26,7 @@ from stillme.core.records import (
 )
 from stillme.engine.backends import ExecutionMode
 from stillme.engine.progress import Progress, Stage
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.judges import Judge
 from stillme.ledger import Run
 from stillme.ledger.run import attempts
@@ -45,7 +45,7 @@ def extract_features(
     config: Config,
     portraits: Sequence[Portrait],
     progress: Progress,
-    stop: Stop,
+    stop: StopEvent,
     budget: Purse,
     only: Sequence[str] = (),
 ) -> None:
@@ -158,7 +158,9 @@ class FeatureStep(Step[FeatureTask, Sequence[JudgeReply]]):
     budget: Purse
     recorders = 0  # nothing is decoded or stored for an answer, so the loop itself records it
 
-    def __init__(self, run: Run, config: Config, settings: str, stage: Stage, stop: Stop, budget: Purse) -> None:
+    def __init__(
+        self, run: Run, config: Config, settings: str, stage: Stage, stop: StopEvent, budget: Purse
+    ) -> None:
         super().__init__(run, config.audit.engine.threads, stop, budget)
         assert config.extractor_row is not None
         assert config.protocol.mitigation is not None  # the configuration was checked

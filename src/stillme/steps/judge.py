@@ -34,13 +34,13 @@ from stillme.core.records import (
 )
 from stillme.engine.backends import ExecutionMode
 from stillme.engine.progress import Progress, Stage
-from stillme.engine.threads import Stop, run_side_by_side
+from stillme.engine.threads import StopEvent, run_side_by_side
 from stillme.judges import PICTURES, Question, call_key
 from stillme.judges.calibration import planted
 from stillme.judges.depiction_form import PeopleForm
 from stillme.ledger import Run
 from stillme.ledger.run import attempts, call_row, question_row
-from stillme.ledger.writer import Insert
+from stillme.ledger.writer import RowInsert
 from stillme.plan.design import Design
 from stillme.protocol import Protocol
 from stillme.steps import batch
@@ -213,7 +213,7 @@ def count_verdict_statuses(run: Run, design: Design) -> dict[str, Counter[str]]:
 # Asking for them
 
 
-def judge(run: Run, design: Design, progress: Progress, stop: Stop, budget: Purse) -> None:
+def judge(run: Run, design: Design, progress: Progress, stop: StopEvent, budget: Purse) -> None:
     """Ask for the missing verdicts and record each one, whatever came of it. Services are asked side by side."""
     done, tasks = run.keys("verdict"), wanted(run, design)
     pending = [task for task in tasks if task.key not in done]
@@ -272,7 +272,7 @@ class JudgeStep(Step[JudgeCall, JudgeReply]):
         run: Run,
         design: Design,
         stages: Mapping[str, Stage],
-        stop: Stop,
+        stop: StopEvent,
         budget: Purse,
         log: Callable[[str], None],
     ) -> None:
@@ -426,7 +426,7 @@ class JudgeStep(Step[JudgeCall, JudgeReply]):
             self._verdicts(call, reply), attempts(call.key, reply), self._call_rows(call, question), patient=True
         )
 
-    def _call_rows(self, call: JudgeCall, question: Question) -> Iterator[Insert]:
+    def _call_rows(self, call: JudgeCall, question: Question) -> Iterator[RowInsert]:
         """What was asked: the question once a session, the call each time."""
         first = call.first
         if (first.judge, question.hash) not in self._noted_questions:

@@ -15,10 +15,10 @@ from typing import Any
 
 from stillme.core.records import Attempt, Measurement, MeasureRequest, Reading, Status, Trial, digest
 from stillme.engine.backends import ExecutionMode
-from stillme.engine.processes import Apart
+from stillme.engine.processes import ProcessPool
 from stillme.engine.progress import Progress, Stage
-from stillme.engine.ray import Actors
-from stillme.engine.threads import Stop
+from stillme.engine.ray import ActorPool
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
 from stillme.measures import set_up
 from stillme.plan.design import Design, trials_to_measure
@@ -95,7 +95,7 @@ def count_measurement_statuses(run: Run, design: Design) -> dict[str, Counter[st
     return counts
 
 
-def measure(run: Run, design: Design, progress: Progress, stop: Stop) -> None:
+def measure(run: Run, design: Design, progress: Progress, stop: StopEvent) -> None:
     """Take the missing measurements and record each one, whatever came of it."""
     if not design.measures:
         return
@@ -118,7 +118,7 @@ class MeasureStep(Step[Sitting, Sequence[Reading]]):
     min_items_for_processes = MIN_PAIRS_FOR_PROCESSES
     shares_backends = False  # a model serves one caller
 
-    def __init__(self, run: Run, design: Design, stage: Stage, stop: Stop) -> None:
+    def __init__(self, run: Run, design: Design, stage: Stage, stop: StopEvent) -> None:
         super().__init__(run, design.config.audit.engine.threads, stop)
         self.settings = design.measures
         self.stage = stage
@@ -165,8 +165,8 @@ class MeasureStep(Step[Sitting, Sequence[Reading]]):
                 self.ledger.add_attempt(attempt)
         return self.ledger.add_measurements(measurements)
 
-    def proxy(self, pool: Apart | Actors, name: str) -> Any:
-        assert isinstance(pool, Apart)  # measures do not work on clusters
+    def proxy(self, pool: ProcessPool | ActorPool, name: str) -> Any:
+        assert isinstance(pool, ProcessPool)  # measures do not work on clusters
         return pool.instruments(name)
 
     def together(self, task: Sitting) -> object:

@@ -23,7 +23,7 @@ from stillme.core.records import canonical, digest
 from stillme.core.table_files import DamagedError, read_parquet
 from stillme.ledger import Run, frames
 from stillme.ledger.run import now
-from stillme.ledger.writer import Insert
+from stillme.ledger.writer import RowInsert
 from stillme.protocol import Protocol
 from stillme.study.builder import key as keys
 from stillme.study.builder.key import Key, KeyQuestion
@@ -302,12 +302,12 @@ def _said(answer: str, value: str | None) -> str:
     return answer if value is None else f"'{value}'"
 
 
-def _study(key: Key) -> Insert:
+def _study(key: Key) -> RowInsert:
     content = key.model_dump(mode="json", exclude={"secret"})
-    return Insert("study", (key.bundle, now(), key.name, key.preset, canonical(content)))
+    return RowInsert("study", (key.bundle, now(), key.name, key.preset, canonical(content)))
 
 
-def _rating(name: str, row: Row, key: Key) -> Insert:
+def _rating(name: str, row: Row, key: Key) -> RowInsert:
     output = row["output"] or ""
     trial = key.outputs[output].trial if output else ""
     about = (row["rater"], row["sitting_state"] or "", row["task"], row["item"], output, trial, row["question"])
@@ -315,10 +315,10 @@ def _rating(name: str, row: Row, key: Key) -> Insert:
     whole = tuple(None if row[part] is None else int(row[part] or 0) for part in ("position", "rev", "ms"))
     at = None if row["at_seconds"] is None else float(row["at_seconds"])
     complete = int((row["complete"] or "").lower() == "true")
-    return Insert("rating", (name, key.bundle, *about, *said, *whole, at, complete))
+    return RowInsert("rating", (name, key.bundle, *about, *said, *whole, at, complete))
 
 
-def _new_checks(run: Run, sheet: Sheet, study: str, waiting: set[str | None]) -> Iterator[Insert]:
+def _new_checks(run: Run, sheet: Sheet, study: str, waiting: set[str | None]) -> Iterator[RowInsert]:
     rows = run.query("SELECT rater, name, passed FROM rating_check WHERE study = ?", (study,))
     known = {(rater, name): bool(passed) for rater, name, passed in rows}
     for place, row in enumerate(sheet.rows):
@@ -327,7 +327,7 @@ def _new_checks(run: Run, sheet: Sheet, study: str, waiting: set[str | None]) ->
             raise _refused([sheet.fault(place, "passed", f"the run has {known[about]} of rater {about[0]}")])
         if about not in known and row["rater"] not in waiting:
             known[about] = passed
-            yield Insert("rating_check", (study, *about, row["item"] or "", int(passed)))
+            yield RowInsert("rating_check", (study, *about, row["item"] or "", int(passed)))
 
 
 def _excluded(run: Run, ratings: Sheet, exclusions: Sheet, study: str) -> dict[str, tuple[str, str]]:
@@ -346,13 +346,13 @@ def _excluded(run: Run, ratings: Sheet, exclusions: Sheet, study: str) -> dict[s
     return gone | by_hand
 
 
-def _new_exclusions(run: Run, given: Mapping[str, tuple[str, str]], study: str) -> Iterator[Insert]:
+def _new_exclusions(run: Run, given: Mapping[str, tuple[str, str]], study: str) -> Iterator[RowInsert]:
     known = run.exclusions(study)
     for rater, (why, who) in given.items():
         if known.get(rater) != why:
-            yield Insert("rating_exclusion", (None, study, rater, why, who, 0, now()))
+            yield RowInsert("rating_exclusion", (None, study, rater, why, who, 0, now()))
     for rater in sorted(known.keys() - given.keys()):
-        yield Insert("rating_exclusion", (None, study, rater, "", "", 1, now()))
+        yield RowInsert("rating_exclusion", (None, study, rater, "", "", 1, now()))
 
 
 # Out of the run
@@ -378,7 +378,7 @@ def imported(run: Run, protocol: Protocol) -> Imported:
     studies = run.studies()
     if not studies:
         return Imported()
-    every = frames.rated(run)
+    every = frames.ratings_frame(run)
     kept = _finished(run, every, studies)
     checks = frames.rating_checks(run).join(kept.select("study", "rater").unique(), on=["study", "rater"])
     asked = kept.join(_questions(studies), on=["study", "question"], how="inner", maintain_order="left")

@@ -19,9 +19,9 @@ import polars as pl
 from stillme.core.errors import StillmeError
 from stillme.core.records import Reading, Status, digest
 from stillme.engine.backends import require_packages
-from stillme.engine.processes import Apart
+from stillme.engine.processes import ProcessPool
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop, run_in_threads
+from stillme.engine.threads import StopEvent, run_in_threads
 from stillme.protocol.schema import Rule
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.store import Store, by_cell
@@ -75,7 +75,7 @@ def screen_candidates(store: Store, progress: Progress, threads: int) -> None:
     measured = store.readings(current)
     todo = [image for image in all_images if image not in measured]
     threads = threads if len(todo) >= MIN_PORTRAITS_FOR_PROCESSES else 1
-    stop_event = Stop()
+    stop_event = StopEvent()
     with (
         progress.stage("Pre-screen", len(todo), len(all_images) - len(todo)) as stage,
         _open_measure(threads) as measure,
@@ -112,7 +112,7 @@ def _open_measure(threads: int) -> Iterator[Callable[[bytes], Reading]]:
 
         yield measure
         return
-    pool = Apart({_WORKER: load_worker})
+    pool = ProcessPool({_WORKER: load_worker})
     try:
         yield partial(pool.ask, _WORKER, "look")
     finally:

@@ -37,7 +37,7 @@ from stillme.study.server.app import make_app
 from stillme.study.server.desk import Entry, Serving, Steady, Study
 from stillme.web import server
 from stillme.web.middleware import Hosts, secret
-from stillme.web.server import Patience
+from stillme.web.server import RequestTimeoutMiddleware
 
 log = logging.getLogger("stillme.study")
 SWEEP = 20  # seconds between looks at leases
@@ -174,7 +174,7 @@ def _config(options: Options, made: str | Callable[[], Starlette]) -> uvicorn.Co
         forwarded_allow_ips="127.0.0.1,::1",
         timeout_graceful_shutdown=5,
         timeout_keep_alive=30,
-        http=Patience,
+        http=RequestTimeoutMiddleware,
     )
 
 

@@ -37,7 +37,7 @@ from stillme.plan.audit import Audit
 from stillme.plan.config import Config, settle
 from stillme.plan.design import make_design, record_design
 from stillme.steps import edit as editing
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 
 TARGET = 0.90  # of concurrency ÷ latency
 SHOWS = "Edits of a service that answers after a fixed time, through the whole step and a ledger on disk."
@@ -91,7 +91,7 @@ def ours(folder: Path, url: str, edits: int, concurrency: int) -> float:
         design = make_design(config, list(portraits(held, math.ceil(edits / prompts), config)))
         record_design(held, design)
         started = time.perf_counter()
-        editing.edit(held, design, Progress(), StopEvent(), Purse(config, 0.0))
+        editing.edit(held, design, Progress(), StopEvent(), Budget(config, 0.0))
         seconds = time.perf_counter() - started
         made = held.query("SELECT count(DISTINCT image) FROM edit WHERE status = 'ok'")[0][0]
     assert made == edits, f"{made} edits were made"

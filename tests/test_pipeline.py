@@ -299,7 +299,7 @@ def test_a_report_can_be_made_from_the_run_alone(finished: Path, tmp_path: Path)
 
     shutil.copytree(finished / "run", tmp_path / "elsewhere")
     (tmp_path / "elsewhere/report.html").unlink()
-    path = pipeline.report_again(tmp_path / "elsewhere", Progress(), whole=False)
+    path = pipeline.rebuild_report(tmp_path / "elsewhere", Progress(), whole=False)
     assert path.read_bytes() == (finished / "run/report.html").read_bytes()
 
 

@@ -33,7 +33,7 @@ from stillme.plan.audit import Audit
 from stillme.plan.config import Config, settle
 from stillme.plan.design import make_design, record_design
 from stillme.steps import judge as judging
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 
 SOURCES, EDITS = 84, 2000
 SIDE, QUALITY = 512, 85  # about 60 KB
@@ -154,7 +154,7 @@ def main() -> int:
         for name in PACKAGES:  # as the peers have theirs when their clocks start
             importlib.import_module(name)
         meter = Meter()
-        judging.judge(held, design, Progress(), StopEvent(), Purse(config, 0.0))
+        judging.judge(held, design, Progress(), StopEvent(), Budget(config, 0.0))
         verdicts = "SELECT count(*), count(DISTINCT call) FROM verdict WHERE status = 'ok'"
         ((answered, asked),) = held.query(verdicts)
         assert answered == asked, f"{answered} verdicts of {asked} calls"

@@ -31,8 +31,8 @@ from stillme.plan.config import Config
 from stillme.plan.design import Design, load_design
 from stillme.protocol import Protocol as Rules
 from stillme.report import publish
-from stillme.steps.budget import limited
-from stillme.steps.forecast import Outlook, look_ahead
+from stillme.steps.budget import with_max_cost
+from stillme.steps.forecast import Forecast, look_ahead
 from stillme.study.ratings import imported
 
 __all__ = ["Analysis", "Audit", "LoadedRun", "Plan", "analyse", "load_run"]
@@ -72,7 +72,7 @@ class Audit:
     ) -> None:
         given = {name: word for name, word in (("kind", engine), ("address", address)) if word is not None}
         self.file = Path(file)
-        self.config: Config = limited(config.load(self.file, engine=given), max_cost)
+        self.config: Config = with_max_cost(config.load(self.file, engine=given), max_cost)
 
     @classmethod
     def demo(cls, folder: StrPath = "demo", *, small: bool = False) -> Audit:
@@ -119,7 +119,7 @@ class Plan:
     """What a run would do: `outlook` has the numbers, printing it shows them as `stillme check` does."""
 
     config: Config
-    outlook: Outlook
+    outlook: Forecast
 
     def __repr__(self) -> str:
         from stillme.cli.render.plan import render_plan  # only a plan that is printed needs it
@@ -245,7 +245,7 @@ class LoadedRun:
 
     def report(self, *, faces: str | None = None, only: Sequence[str] = (), progress: bool = True) -> Path:
         """Writes the whole report; returns its page's path. `faces`: show, blur or none; `only`: parts of it."""
-        return pipeline.report_again(self.path, _progress(progress), faces, only)
+        return pipeline.rebuild_report(self.path, _progress(progress), faces, only)
 
     def __repr__(self) -> str:
         return f"<Run {self.name}: {self.path}, {len(self._design.trials):,} trials>"

@@ -22,7 +22,7 @@ from stillme.plan.design import Design, audit_content, load_design, make_design,
 from stillme.sources import heads
 from stillme.steps import edit as editing
 from stillme.steps import judge as judging
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 from tests.scripted import ACTORS, Editor, Judge
 
 Load = Callable[..., Config]
@@ -69,7 +69,7 @@ def controlled(load_audit: Load) -> Config:
 def carried_out(held: Run, loaded: Config) -> Design:
     design = make_design(loaded, gather(held, loaded, Progress()))
     record_design(held, design)
-    purse = Purse(loaded, 0.0)
+    purse = Budget(loaded, 0.0)
     editing.edit(held, design, Progress(), StopEvent(), purse)
     judging.judge(held, design, Progress(), StopEvent(), purse)
     return design

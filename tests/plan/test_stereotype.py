@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stillme.core.errors import ConfigIssuesError, InputError
 from stillme.core.records import Portrait
 from stillme.plan.config import Config
-from stillme.plan.stereotype import Scene, pairs, scenes
+from stillme.plan.stereotype import StereotypePrompt, pairs, scenes
 from stillme.protocol import Protocol, builtin
 from stillme.protocol.reader import from_files
 from stillme.protocol.schema import PUBLISHED
@@ -31,7 +31,9 @@ def people(copies: int = 1, **only: Sequence[str]) -> list[Portrait]:
     return [Portrait.of("made", name, f"image {name}", labels) for labels, name in names]
 
 
-def planned(mode: str, counterbalanced: bool = True, prompts: Sequence[str] = EVERY, seed: int = 0) -> list[Scene]:
+def planned(
+    mode: str, counterbalanced: bool = True, prompts: Sequence[str] = EVERY, seed: int = 0
+) -> list[StereotypePrompt]:
     return list(scenes(builtin(), people(), prompts, mode, counterbalanced, seed))
 
 

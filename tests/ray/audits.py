@@ -13,7 +13,7 @@ from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.plan import config
 from stillme.steps import edit as editing
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 
 WHAT = (
     "object",
@@ -35,7 +35,7 @@ def edit(path: Path) -> None:
     audit = config.load(path)
     with Run.hold(audit.run, audit.protocol, audit.audit.objects) as held:
         design = pipeline.plan(held, audit, pipeline.gather(held, audit, Progress()))
-        editing.edit(held, design, Progress(), StopEvent(), Purse(audit, 0.0))
+        editing.edit(held, design, Progress(), StopEvent(), Budget(audit, 0.0))
 
 
 def rows(run: Path, tables: tuple[str, ...] = WHAT) -> Rows:

@@ -88,7 +88,7 @@ def test_a_report_needs_the_run_alone(load_audit: Load, folder: Path, tmp_path: 
     shutil.rmtree(folder)
     moved = Path(shutil.move(config.run, tmp_path / "elsewhere"))
     (moved / "report.html").unlink()
-    assert pipeline.report_again(moved, Progress(), whole=False).read_bytes() == before
+    assert pipeline.rebuild_report(moved, Progress(), whole=False).read_bytes() == before
     assert pipeline.status(moved)["edits_missing"] == 0
     assert pipeline.export(moved, tmp_path / "tables", "csv")
 

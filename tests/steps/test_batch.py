@@ -324,14 +324,14 @@ def test_what_a_full_service_did_not_take_is_sent_when_there_is_room_again(run: 
 
 
 def test_stopping_ends_the_wait_and_leaves_what_is_under_way(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    wait = batch._Shipping._wait
+    wait = batch._BatchSubmitter._wait
 
-    async def stopped(self: batch._Shipping, until: float) -> None:
+    async def stopped(self: batch._BatchSubmitter, until: float) -> None:
         session.stop.set("interrupted")
         await wait(self, until)
 
     monkeypatch.setattr(batch, "FIRST_POLL_S", 90)
-    monkeypatch.setattr(batch._Shipping, "_wait", stopped)
+    monkeypatch.setattr(batch._BatchSubmitter, "_wait", stopped)
     with serving(Switches(batch_after_s=3600)) as server:
         session = Session(run, "openai", url(server, "openai"), items("openai"), wait_s=90)
         started = time.monotonic()

@@ -26,7 +26,7 @@ from stillme.plan.config import Config
 from stillme.plan.design import feature_keys
 from stillme.protocol import builtin
 from stillme.steps import features as extract
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 from stillme.steps.portraits import gather
 from tests.editors.providers import Seen, Server, Turn, openai_error
 from tests.judges.asking import completion
@@ -77,7 +77,7 @@ def read(config: Config, only: Sequence[str] = ()) -> list[Portrait]:
     """One session of reading."""
     with Run.hold(config.run, config.protocol) as held:
         portraits = gather(held, config, Progress())
-        purse = Purse(config, held.spent_usd())
+        purse = Budget(config, held.spent_usd())
         extract.extract_features(held, config, portraits, Progress(), StopEvent(), purse, only)
         return list(portraits)
 
@@ -232,7 +232,7 @@ def test_a_used_up_account_is_said_to_be_so(load_audit: Load) -> None:
         config = audit(load_audit, server, asked={"concurrency": 1, "attempts": 1})
         with Run.hold(config.run, config.protocol) as held:
             portraits = gather(held, config, Progress())
-            purse = Purse(config, 0.0)
+            purse = Budget(config, 0.0)
             extract.extract_features(held, config, portraits, Progress(), StopEvent(), purse)
             assert "the account of 'extractor' is used up" in purse.reason
         assert len(server.seen) == 1
@@ -271,11 +271,11 @@ from stillme.engine.threads import StopEvent
 from stillme.steps.portraits import gather
 from stillme.ledger import Run
 from stillme.engine.progress import Progress
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 one = config.load(Path(sys.argv[1]))
 with Run.hold(one.run, one.protocol) as held:
     portraits = gather(held, one, Progress())
-    extract.extract_features(held, one, portraits, Progress(), StopEvent(), Purse(one, held.spent_usd()))
+    extract.extract_features(held, one, portraits, Progress(), StopEvent(), Budget(one, held.spent_usd()))
 """
 
 

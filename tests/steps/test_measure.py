@@ -315,7 +315,7 @@ def test_a_report_needs_no_instrument(measured: Path, monkeypatch: pytest.Monkey
 
     for name in ("cv2", "stillme.measures.view", "stillme.measures.runner"):
         monkeypatch.setitem(sys.modules, name, None)
-    path = pipeline.report_again(measured / "run", Progress(), whole=False)
+    path = pipeline.rebuild_report(measured / "run", Progress(), whole=False)
     assert "Measurements" in path.read_text(encoding="utf-8")
 
 

@@ -64,4 +64,6 @@ def test_sources_that_share_nobody_are_put_together(load_audit: Load) -> None:
     config = load_audit(sources=apart)
     with Run.hold(config.run, config.protocol) as held:
         stored = portraits.gather(held, config, Progress())
-    assert [one.key for one in stored] == [one.key for one in portraits.listed(config)] and len(stored) == 4
+    assert [one.key for one in stored] == [one.key for one in portraits.list_portraits(config)] and len(
+        stored
+    ) == 4

@@ -75,7 +75,7 @@ def tidy(run: Run, design: Design) -> Tidy:
     protocol = design.config.protocol
     edits = frames.edits(run, protocol, design.trials, design.portraits)
     asked = frames.trial_axis_frame(protocol, edits)
-    looks = [(look.key, look.trial.edit, look.judge) for look in judging.looks(run, design)]
+    looks = [(look.key, look.trial.edit, look.judge) for look in judging.judge_tasks(run, design)]
     judged = frames.judge_scores(run, protocol, asked, list(design.judges), looks)
     measured = measurements(run, design, edits)
     row = next((row for row in design.config.audit.judges if row.kind == INSTRUMENT), None)
@@ -123,11 +123,11 @@ def measurements(run: Run, design: Design, edits: pl.DataFrame) -> pl.DataFrame 
     rules = design.config.protocol.measures
     if not design.measures or rules is None:
         return None
-    trials = [trial.key for trial in measuring.measured(design)]
+    trials = [trial.key for trial in measuring.select_measured_trials(design)]
     chosen = edits.filter(pl.col("trial").is_in(trials)).drop(frames.CALL)
     keys: dict[str, dict[str, str]] = {row.kind: {} for row in design.config.audit.measures}
     kinds = {row.id: row.kind for row in design.config.audit.measures}
-    for trial, sitting in measuring.sittings(run, design).items():
+    for trial, sitting in measuring.measure_tasks(run, design).items():
         for name, key in sitting.measures.items():
             keys[kinds[name]][trial] = key
     return controlled(frames.measurements(run, chosen, keys, FIGURES), rules.skin_tone.background)

@@ -31,7 +31,7 @@ from stillme.core.errors import SetupError
 from stillme.core.gpus import Gpu
 from stillme.core.yaml import Document, StrictModel, read_text
 from stillme.engine import backends
-from stillme.plan.config import Config, Need, inner_keys, keys_of, load, needs, read
+from stillme.plan.config import AuditRequirement, Config, inner_keys, keys_of, load, needs, read
 
 FILE = Path(__file__).with_name("doctor.yaml")
 UNMET = 3  # the exit code where an audit lacks something on this machine
@@ -342,7 +342,7 @@ def check_audit(file: Path, cards: tuple[Gpu, ...] | None) -> AuditNeeds:
     )
 
 
-def _lacks(needed: Iterable[Need]) -> tuple[MissingRequirement, ...]:
+def _lacks(needed: Iterable[AuditRequirement]) -> tuple[MissingRequirement, ...]:
     """Each package's extra and each variable once, with everybody who needs it."""
     backends_by_lack: dict[tuple[str, str], list[str]] = {}
     for need in needed:
@@ -357,7 +357,7 @@ def _lacks(needed: Iterable[Need]) -> tuple[MissingRequirement, ...]:
     return tuple(lacks)
 
 
-def _missing(need: Need) -> Iterator[tuple[str, str]]:
+def _missing(need: AuditRequirement) -> Iterator[tuple[str, str]]:
     if need.key_env and not _is_set(need.key_env):
         yield f"a key in {need.key_env}, which is not set", _export(need.key_env)
     absent = [package for package in need.packages if importlib.util.find_spec(package) is None]

@@ -67,7 +67,7 @@ def report(
     from stillme import pipeline
     from stillme.engine.progress import Progress
 
-    path = pipeline.report_again(run, Progress.fitting(), faces, only or [], browse_most=browse_most)
+    path = pipeline.rebuild_report(run, Progress.fitting(), faces, only or [], browse_most=browse_most)
     print(f"Report: {path}")
 
 
@@ -254,7 +254,7 @@ def compare(
         preset=preset,
         seed=seed,
     )
-    compared = compare_versions(asked, budget, pipeline.advance, Progress.fitting(as_json))
+    compared = compare_versions(asked, budget, pipeline.run_partial_plan, Progress.fitting(as_json))
     page = write(compared, to) if to else None
     print(to_json(to_dict(compared)) if as_json else render_versions(compared))
     if page and not as_json:

@@ -18,7 +18,7 @@ from stillme.ledger.objects import Store
 from stillme.protocol.schema import Name, Selection, Word
 
 BASELINE = "baseline"  # the arm in which a prompt stands alone
-LARGEST_SEED = 2**53  # with all that arms add to it, the ledger can hold it
+MAX_SEED = 2**53  # with all that arms add to it, the ledger can hold it
 
 
 class Row(StrictModel):
@@ -42,7 +42,7 @@ class SourceRow(Row):
 class EditorRow(Row):
     """seed: of the first edit of a portrait and prompt; without one, the editor's published seed, else 0."""
 
-    seed: int | None = Field(default=None, ge=-LARGEST_SEED, le=LARGEST_SEED)
+    seed: int | None = Field(default=None, ge=-MAX_SEED, le=MAX_SEED)
 
 
 class JudgeRow(Row):

@@ -196,7 +196,7 @@ def chosen_experiments(audit: Audit, only: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Need:
+class AuditRequirement:
     """What somebody in an audit cannot work without: a key in an environment variable, packages of extras."""
 
     who: str
@@ -211,38 +211,38 @@ def check_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Non
         backends.require_packages(need.packages, need.who)
 
 
-def needs(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[Need]:
+def needs(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[AuditRequirement]:
     """What a run needs on the machine that it runs on."""
     for part, _, row in _rows(config.audit):
         if part in parts:
-            yield Need(_who(part, row), row.key_env, tuple(getattr(config, part)[row.id].requires))
+            yield AuditRequirement(_who(part, row), row.key_env, tuple(getattr(config, part)[row.id].requires))
     mitigate = config.audit.experiments.mitigate
     if mitigate is not None and mitigate.extractor is not None and config.extractor is not None:
-        yield Need(_EXTRACTOR, mitigate.extractor.key_env, tuple(config.extractor.requires))
+        yield AuditRequirement(_EXTRACTOR, mitigate.extractor.key_env, tuple(config.extractor.requires))
     if config.audit.engine.kind == "ray":
-        yield Need("The engine 'ray'", packages=("ray",))
+        yield AuditRequirement("The engine 'ray'", packages=("ray",))
     if config.audit.objects:
-        yield Need("Keeping objects at a URL", packages=tuple(config.audit.objects.packages))
+        yield AuditRequirement("Keeping objects at a URL", packages=tuple(config.audit.objects.packages))
 
 
-def inner_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[Need]:
+def inner_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[AuditRequirement]:
     """Keys that settings name, such as that of a text encoder elsewhere."""
     for part, _, row in _rows(config.audit):
         for value in getattr(config, part)[row.id].inputs.values() if part in parts else ():
             if isinstance(value, Mapping) and isinstance(value.get("key_env"), str):
-                yield Need(_who(part, row), value["key_env"])
+                yield AuditRequirement(_who(part, row), value["key_env"])
 
 
 _EXTRACTOR = "The extractor of 'mitigate'"
 
 
-def keys_of(audit: Audit) -> Iterator[Need]:
+def keys_of(audit: Audit) -> Iterator[AuditRequirement]:
     """The keys that an audit names, whatever is installed: its file is enough to tell."""
     for part, _, row in _rows(audit):
-        yield Need(_who(part, row), row.key_env)
+        yield AuditRequirement(_who(part, row), row.key_env)
     mitigate = audit.experiments.mitigate
     if mitigate is not None and mitigate.extractor is not None:
-        yield Need(_EXTRACTOR, mitigate.extractor.key_env)
+        yield AuditRequirement(_EXTRACTOR, mitigate.extractor.key_env)
 
 
 def _who(part: str, row: Row) -> str:

@@ -28,7 +28,7 @@ SWAPPED = "swapped"  # the first of two portraits is not of the stereotyped gend
 
 
 @dataclass(frozen=True)
-class Scene:
+class StereotypePrompt:
     """One request: a sentence, and the portrait or the two that it starts from.
 
     about: `mode`; `target`, `other`, `stereotype`; `pronoun` (none, they, or a gender's own) and what it points
@@ -73,7 +73,7 @@ def scenes(
     mode: str,
     counterbalanced: bool,
     seed: int,
-) -> Iterator[Scene]:
+) -> Iterator[StereotypePrompt]:
     """Prompt by prompt, the published arm first."""
     for name, pair in zip(prompts, pairs(protocol, portraits, len(prompts), seed), strict=True):
         prompt = protocol.pair[name]
@@ -86,7 +86,7 @@ def scenes(
             for first, second in starts:
                 is_swapped = mode == JOINT and first != prompt.stereotype
                 words = (*sentence.words, SWAPPED) if is_swapped else sentence.words
-                yield Scene(
+                yield StereotypePrompt(
                     prompt=name,
                     arm=PUBLISHED if sentence.is_published and not is_swapped else "_".join(words),
                     text=sentence.text,

@@ -38,7 +38,7 @@ RUN, SHARD = "run", "shard"  # tags
 _UNKNOWN = 404
 
 
-class Wanted(Protocol):
+class BatchRequest(Protocol):
     """A call to be made. `body` is called in a thread of its own, one call after the other."""
 
     @property
@@ -63,7 +63,7 @@ async def ship(
     judge: str,
     settings: str,
     batches: Batches,
-    wanted: Mapping[str, Wanted],
+    wanted: Mapping[str, BatchRequest],
     keep: Keep,
     room: Callable[[], int | None],
     wait_s: float,
@@ -75,7 +75,7 @@ async def ship(
 
     `room`: how many calls the budget allows besides those under way; with 0 nothing new is sent.
     """
-    sender = _Shipping(
+    sender = _BatchSubmitter(
         run=run,
         judge=judge,
         settings=settings,
@@ -91,12 +91,12 @@ async def ship(
 
 
 @dataclass
-class _Shipping:
+class _BatchSubmitter:
     run: Run
     judge: str
     settings: str
     batches: Batches
-    wanted: Mapping[str, Wanted]
+    wanted: Mapping[str, BatchRequest]
     keep: Keep
     room: Callable[[], int | None]
     stop: StopEvent
@@ -207,7 +207,7 @@ class _Shipping:
         room = self.room()
         return len(self.wanted) if room is None else room - sum(len(one.calls) for one in self.shards.values())
 
-    def _write_shard(self, left: deque[Wanted]) -> Shard:
+    def _write_shard(self, left: deque[BatchRequest]) -> Shard:
         """A shard of as many calls as fit; they are taken off `left`."""
         shard = Shard(uuid.uuid4().hex, ())
         path = self._file(shard)

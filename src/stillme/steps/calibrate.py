@@ -23,9 +23,9 @@ from stillme.plan.config import Config, check_keys
 from stillme.plan.design import Design, make_design, record_design
 from stillme.protocol import Protocol
 from stillme.sources.heads import key_in
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 from stillme.steps.edit import edit, pending_edits
-from stillme.steps.judge import Look, judge, pending_judge_tasks, views
+from stillme.steps.judge import JudgeTask, judge, pending_judge_tasks, views
 from stillme.steps.judge import calibration as calibration_tasks
 from stillme.steps.portraits import gather
 
@@ -142,7 +142,7 @@ def calibrate(config: Config, progress: Progress) -> Calibration:
     local = replace(config, audit=config.audit.model_copy(update={"engine": engine, "budgets": budgets}))
     stop = StopEvent()
     with Run.hold(config.run, config.protocol, config.audit.objects) as run:
-        budget = Purse(local, run.spent_usd())
+        budget = Budget(local, run.spent_usd())
         audited = make_design(config, gather(run, config, progress), run)
         pairs = replace(calibration_design(audited), config=local)
         pictures = {trial.image for trial in pairs.trials}
@@ -235,7 +235,7 @@ def _score_frame(run: Run, pairs: Design) -> tuple[pl.DataFrame, dict[str, str]]
     return pl.DataFrame(rows, schema=schema, orient="row"), judge_by_subject
 
 
-def _task_id(task: Look) -> tuple[str, str, tuple[str, ...], int]:
+def _task_id(task: JudgeTask) -> tuple[str, str, tuple[str, ...], int]:
     return task.trial.key, task.judge, tuple(task.disclosed), task.repeat
 
 

@@ -19,7 +19,7 @@ from stillme.engine.threads import StopEvent, run_side_by_side
 from stillme.ledger import Run
 from stillme.ledger.run import EditProvenance, StoredImage
 from stillme.plan.design import Design
-from stillme.steps.budget import EDITOR, BudgetKey, Purse
+from stillme.steps.budget import EDITOR, Budget, BudgetKey
 from stillme.steps.step import Group, Step, TimedReply, group_by_backend
 
 MIN_EDITS_FOR_PROCESSES = 100  # starting a process takes as long as some fifty planted edits
@@ -37,7 +37,7 @@ def count_edit_statuses(run: Run, design: Design) -> Counter[str]:
     return Counter(ended[trial.edit] for trial in design.distinct_edits() if trial.edit in ended)
 
 
-def edit(run: Run, design: Design, progress: Progress, stop: StopEvent, budget: Purse) -> None:
+def edit(run: Run, design: Design, progress: Progress, stop: StopEvent, budget: Budget) -> None:
     """Make the missing edits and record each one, whatever came of it. Models and services work side by side."""
     all_edits, pending = design.distinct_edits(), pending_edits(run, design)
     allowed = budget.allowed_edits(pending, len(all_edits) - len(pending))
@@ -82,7 +82,7 @@ class EditStep(Step[Trial, EditReply]):
         design: Design,
         stages: Mapping[str, Stage],
         stop: StopEvent,
-        budget: Purse,
+        budget: Budget,
         cluster: Cluster | None = None,
     ) -> None:
         super().__init__(run, design.config.audit.engine.threads, stop, budget)

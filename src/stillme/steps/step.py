@@ -27,7 +27,7 @@ from stillme.engine.threads import StopEvent, run_in_threads
 from stillme.ledger import Run
 from stillme.ledger.objects import Objects
 from stillme.ledger.run import now
-from stillme.steps.budget import BudgetKey, Purse
+from stillme.steps.budget import Budget, BudgetKey
 
 Item = TypeVar("Item")
 Reply = TypeVar("Reply")
@@ -80,7 +80,7 @@ class Step(ABC, Generic[Item, Reply]):
     min_items_for_processes = 0  # below, a process takes longer to start than it saves
     shares_backends = True  # whether several threads may ask one backend at the same time
 
-    def __init__(self, run: Run, threads: int, stop: StopEvent, budget: Purse | None = None) -> None:
+    def __init__(self, run: Run, threads: int, stop: StopEvent, budget: Budget | None = None) -> None:
         self.ledger = run
         self.threads = threads
         self.stop = stop

@@ -46,7 +46,7 @@ def tables(tmp_path: Path, protocol: Protocol) -> tuple[Path, Path]:
 
 
 def compare(a: Path, b: Path, budget: int | None = None, **more: Any) -> Compared:
-    return versions.compare(Asked(a, b, **more), budget, pipeline.advance, Progress())
+    return versions.compare(Asked(a, b, **more), budget, pipeline.run_partial_plan, Progress())
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
@@ -165,7 +165,7 @@ def test_no_shared_person_and_no_shared_prompt(tables: tuple[Path, Path], tmp_pa
 
 def test_a_run_without_a_judged_edit(runs: tuple[Path, Path], tmp_path: Path) -> None:
     loaded = config.load(write_audit(tmp_path, 0.1, "empty"))
-    pipeline.advance(loaded, Progress(), nothing)
+    pipeline.run_partial_plan(loaded, Progress(), nothing)
     with pytest.raises(InputError, match=r"B \(.*empty-run\) has no judged edit by 'editor'. Go on"):
         compare(runs[0], loaded.run)
 

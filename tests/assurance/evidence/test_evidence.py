@@ -309,7 +309,7 @@ def test_no_secret_is_in_a_bundle(
 @pytest.mark.slow
 def test_faces_that_the_report_hides_stay_hidden_in_the_bundle(finished: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(finished / "run", tmp_path / "run"))
-    pipeline.report_again(run, Progress(), faces="none", only=["cards"])
+    pipeline.rebuild_report(run, Progress(), faces="none", only=["cards"])
     with zipfile.ZipFile(bundle(run).path) as archive:
         told, page = json.loads(archive.read(manifest.FILE)), archive.read("report.html").decode()
     assert told["faces"] == "none" and len(set(re.findall(r"data:image/webp;base64,[^\"]+", page))) == 1, (

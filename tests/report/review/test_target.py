@@ -67,7 +67,7 @@ def look_at(run: Run, design: Design) -> None:
         (scenes[ALONE], second): (None,),
         (scenes[SEVERAL], first): (1, 2),
     }
-    for look in judge.looks(run, design):
+    for look in judge.judge_tasks(run, design):
         trial = look.trial
         people: tuple[Depicted, ...] = ()
         if trial.experiment == STEREOTYPE:

@@ -25,7 +25,7 @@ from stillme.plan.design import Design, make_design, settings_hashes
 from stillme.stats.versions import in_turn
 from stillme.steps.edit import pending_edits
 from stillme.steps.judge import pending_judge_tasks
-from stillme.steps.portraits import listed
+from stillme.steps.portraits import list_portraits
 
 FIRST = 8  # persons of the first step
 GROWTH = (
@@ -57,7 +57,7 @@ class Party:
 
     @cached_property
     def portraits(self) -> list[Portrait]:
-        return listed(self.config)
+        return list_portraits(self.config)
 
     @cached_property
     def design(self) -> Design:

@@ -18,7 +18,7 @@ from stillme.ledger.database import MIGRATIONS, UNREADABLE, connect, migrate
 from stillme.ledger.run import settings_hash
 from stillme.plan.design import Design
 from stillme.protocol import from_files
-from stillme.steps.judge import wanted as all_looks
+from stillme.steps.judge import all_judge_tasks as all_looks
 from stillme.steps.measure import measurement_key
 
 MAX_LISTED = 5  # faults of a kind that are named one by one

@@ -121,7 +121,7 @@ def load(run: Run, design: Design | None = None, found: Tidy | None = None) -> S
     trials = _numbered(found.edits.filter(pl.col("experiment") != CALIBRATE))
     asked = _asked(found)
     looks: dict[str, list[tuple[str, str]]] = {}
-    for look in judging.looks(run, design):
+    for look in judging.judge_tasks(run, design):
         looks.setdefault(look.trial.edit, []).append((look.judge, look.key))
     seen = _seen(run, design, found)
     axes = _axes(run, trials, asked, found.judged, seen)
@@ -138,7 +138,7 @@ def _asked(found: Tidy) -> pl.DataFrame:
 
 def _seen(run: Run, design: Design, found: Tidy) -> pl.DataFrame:
     part = design.only([STEREOTYPE])
-    depicted = experiments.depicted(run, part, found, judging.looks(run, part))
+    depicted = experiments.depicted(run, part, found, judging.judge_tasks(run, part))
     return target.scored(classify(depicted, design.config.protocol))
 
 

@@ -20,7 +20,7 @@ import diffusers
 from stillme.core.errors import SetupError
 from stillme.core.records import Status
 from stillme.editors import flux2
-from stillme.editors.diffusers_base import Diffuser
+from stillme.editors.diffusers_base import DiffusersEditor
 from stillme.engine.backends import BackendContext
 from stillme.plan import config
 from stillme.protocol import builtin
@@ -111,7 +111,7 @@ def test_whatever_stands_in_the_way_of_loading_is_a_sentence(
     def place(self: Any, pipe: Any) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(Diffuser, "place", place)
+    monkeypatch.setattr(DiffusersEditor, "place", place)
     with pytest.raises(SetupError, match=r"cannot be loaded from .*: CUDA error: an illegal"):
         prepare("flux2", flux2_folder).make()
 
@@ -139,10 +139,10 @@ def test_a_diffusers_that_would_compute_something_else_is_refused(
 @pytest.fixture
 def roomless(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes memory run out while an editor has one of these options."""
-    monkeypatch.setattr(Diffuser, "_require_device", lambda self, torch: None)
-    monkeypatch.setattr(Diffuser, "place", lambda self, pipe: pipe.to("cpu"))
+    monkeypatch.setattr(DiffusersEditor, "_require_device", lambda self, torch: None)
+    monkeypatch.setattr(DiffusersEditor, "place", lambda self, pipe: pipe.to("cpu"))
     monkeypatch.setattr("stillme.editors.diffusers_base._device_name", lambda torch, device: device)
-    real = Diffuser.call
+    real = DiffusersEditor.call
 
     def install(*options: str) -> None:
         def call(self: Any, pictures: Any, asked: Any) -> Any:
@@ -150,7 +150,7 @@ def roomless(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nMore words")
             return real(self, pictures, asked)
 
-        monkeypatch.setattr(Diffuser, "call", call)
+        monkeypatch.setattr(DiffusersEditor, "call", call)
 
     return install
 
@@ -191,10 +191,10 @@ def test_weights_that_do_not_fit_are_loaded_with_the_next_option(
         if self._offload == "none":
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(Diffuser, "place", place)
+    monkeypatch.setattr(DiffusersEditor, "place", place)
     editor = prepare("flux2", flux2_folder, device="cuda", offload="none").make()
     assert editor.edit(request()).made["offload"] == "model_cpu_offload"
-    monkeypatch.setattr(Diffuser, "place", lambda self, pipe: _full())
+    monkeypatch.setattr(DiffusersEditor, "place", lambda self, pipe: _full())
     with pytest.raises(SetupError, match="does not fit into memory"):
         prepare("flux2", flux2_folder, device="cuda").make()
 
@@ -205,7 +205,7 @@ def _full() -> None:
 
 def test_other_errors_are_not_taken_for_it(flux2_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     editor = prepare("flux2", flux2_folder).make()
-    monkeypatch.setattr(Diffuser, "call", lambda self, pictures, asked: 1 / 0)
+    monkeypatch.setattr(DiffusersEditor, "call", lambda self, pictures, asked: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         editor.edit(request())
 

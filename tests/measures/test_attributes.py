@@ -75,9 +75,9 @@ Measure = Callable[[bytes, bytes], dict[str, Reading]]
 @pytest.fixture
 def measure() -> Measure:
     """Takes both measures of a pair, on one bench."""
-    from stillme.measures.runner import Bench
+    from stillme.measures.runner import MeasureRunner
 
-    bench = Bench(readers())
+    bench = MeasureRunner(readers())
 
     def take(source: bytes, edited: bytes) -> dict[str, Reading]:
         request = MeasureRequest(str(hash(source)), source, edited, KINDS)
@@ -176,11 +176,11 @@ def test_two_measures_of_two_edits_ask_once_a_face(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.skipif("cv2" in MISSING and not in_ci(), reason="cv2 not installed (pip install 'stillme[vision]')")
 def test_nothing_is_kept_of_views_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stillme.measures.view import Optics, View
+    from stillme.measures.view import View, VisionModels
 
     monkeypatch.setattr(attributes, "model", Counting)
     kept = len(attributes._cached)
-    view = View(encoded(portrait()), "source", Optics())
+    view = View(encoded(portrait()), "source", VisionModels())
     attributes.read_face(view, view.person, attributes.Settings())
     assert len(attributes._cached) == kept + 1
     del view
@@ -206,9 +206,9 @@ def test_the_squares_are_squares_around_the_face() -> None:
 
 @needs_models
 def test_a_reading_is_what_the_package_says_of_each_square_alone() -> None:
-    from stillme.measures.view import Optics, View
+    from stillme.measures.view import View, VisionModels
 
-    view = View(encoded(portrait()), "source", Optics())
+    view = View(encoded(portrait()), "source", VisionModels())
     seen = attributes.read_face(view, view.person, attributes.Settings())
     squares = [attributes._square(view.person.box, *one) for one in attributes.SQUARES]
     alone = [attributes.model().predict(view.pixels, [square])[0] for square in squares]
@@ -218,9 +218,9 @@ def test_a_reading_is_what_the_package_says_of_each_square_alone() -> None:
 
 def bits(*paths: Path) -> str:
     """Every bit of what both measures read of a source and an edit."""
-    from stillme.measures.view import Optics, Pair, View
+    from stillme.measures.view import Pair, View, VisionModels
 
-    optics = Optics()
+    optics = VisionModels()
     pair = Pair(*(View(path.read_bytes(), "it", optics) for path in paths))
     return str([[(name, value.hex()) for name, value in read(pair).items()] for read in readers().values()])
 

@@ -33,7 +33,7 @@ from stillme.measures.portrait_quality import (
     STRAIGHT,
     pose,
 )
-from stillme.measures.view import Optics, View
+from stillme.measures.view import View, VisionModels
 from stillme.protocol import Protocol
 from stillme.sources import heads
 from stillme.sources.selection.screen import judge
@@ -50,7 +50,7 @@ FRAMING = {"faces", "score", "certainty", "rival", "face_height", "face_share", 
 
 Floats = NDArray[np.float64]
 
-optics = cache(Optics)
+optics = cache(VisionModels)
 
 
 def reading(picture: Pixels) -> Reading:
@@ -134,7 +134,9 @@ def test_every_head_meets_every_criterion_but_what_is_known(protocol: Protocol, 
 
 def test_the_same_picture_gives_the_same_figures() -> None:
     picture = pairs.portrait(SOME[0])
-    assert portrait.read(images.encode(picture), Optics()) == portrait.read(images.encode(picture), Optics())
+    assert portrait.read(images.encode(picture), VisionModels()) == portrait.read(
+        images.encode(picture), VisionModels()
+    )
 
 
 def test_no_face_a_small_face_and_no_picture_say_so_without_figures() -> None:

@@ -11,8 +11,8 @@ import pytest
 from stillme.core.errors import SetupError
 from stillme.engine.backends import BackendContext
 from stillme.measures import change, identity, skin_tone_shift, weights
-from stillme.measures.faces import Finder, Shaper
-from stillme.measures.view import Optics, Trunk
+from stillme.measures.faces import FaceDetector, FaceMesher
+from stillme.measures.view import Trunk, VisionModels
 from stillme.protocol import Protocol
 from tests.measures import pairs
 
@@ -67,7 +67,7 @@ def test_a_missing_list_is_a_sentence_too(folder: Path, monkeypatch: pytest.Monk
 def test_no_model_is_loaded_from_a_damaged_file(folder: Path) -> None:
     for name in MODELS:
         (folder / name).write_bytes(b"something else")
-    for load in (Finder, Shaper, Trunk, lambda: Optics().embedder):
+    for load in (FaceDetector, FaceMesher, Trunk, lambda: VisionModels().embedder):
         with pytest.raises(SetupError, match="has the SHA-256"):
             load()
 

@@ -21,7 +21,7 @@ from stillme.core.records import CONTROLS, EditReply, MeasureRequest, Reading, S
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.measures import weights
-from stillme.measures.view import Optics
+from stillme.measures.view import VisionModels
 from stillme.plan import config
 from stillme.plan.config import Config
 from stillme.plan.design import load_design
@@ -237,9 +237,9 @@ def test_the_source_is_found_and_shaped_once_for_all_its_edits(
     load_audit: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[int] = []
-    find = Optics.finder.func  # type: ignore[attr-defined]
+    find = VisionModels.finder.func  # type: ignore[attr-defined]
 
-    def counted(self: Optics) -> object:
+    def counted(self: VisionModels) -> object:
         finder = find(self)
         inner = finder.find
 
@@ -250,7 +250,7 @@ def test_the_source_is_found_and_shaped_once_for_all_its_edits(
         finder.find = noted
         return finder
 
-    monkeypatch.setattr(Optics.finder, "func", counted)
+    monkeypatch.setattr(VisionModels.finder, "func", counted)
     pipeline.run(few(load_audit, Editor([lighter(3), lighter(6), lighter(12)])), Progress())
     assert len(looked_at) == 1 + 2 + 3  # the source, its two re-encodes, three edits
 

@@ -13,10 +13,10 @@ import polars as pl
 
 from stillme.core.records import CONTROLS, Role, Status
 from stillme.judges import INSTRUMENT, instrument
-from stillme.judges.ensemble import Standing, decisions, rounded_by, together
+from stillme.judges.ensemble import ScoreSource, collect_scores, decisions, rounded_by
 from stillme.ledger import Run, frames
 from stillme.measures import FIGURES
-from stillme.measures.skin_tone_shift import controlled
+from stillme.measures.skin_tone_shift import subtract_background_shift
 from stillme.plan.audit import JudgeRow
 from stillme.plan.design import Design
 from stillme.protocol.schema import Rounding
@@ -100,7 +100,7 @@ def ensembles(
 
     What is the same for every rounding is found once, and not copied: a large run has a million scores.
     """
-    gathered, keys = together(judged), ["trial", "axis"]
+    gathered, keys = collect_scores(judged), ["trial", "axis"]
     numbered = gathered.select(keys).with_row_index("row")
     asked_for = asked.select(keys).join(numbered, on=keys, how="left", validate="1:1", maintain_order="left")[
         "row"
@@ -114,7 +114,7 @@ def ensembles(
 def _or_nobody(joined: pl.DataFrame) -> pl.DataFrame:
     """What nobody judged is said to be so."""
     nobody: dict[str, object] = dict.fromkeys(("flagged", "single", "adjudicated", "open", "contested"), False)
-    nobody |= {"judges": 0, "standing": Standing.MISSING.value}
+    nobody |= {"judges": 0, "standing": ScoreSource.MISSING.value}
     return joined.with_columns(pl.col(name).fill_null(value) for name, value in nobody.items())
 
 
@@ -130,7 +130,7 @@ def measurements(run: Run, design: Design, edits: pl.DataFrame) -> pl.DataFrame 
     for trial, sitting in measuring.measure_tasks(run, design).items():
         for name, key in sitting.measures.items():
             keys[kinds[name]][trial] = key
-    return controlled(frames.measurements(run, chosen, keys, FIGURES), rules.skin_tone.background)
+    return subtract_background_shift(frames.measurements(run, chosen, keys, FIGURES), rules.skin_tone.background)
 
 
 def read_by(row: JudgeRow, design: Design, asked: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:

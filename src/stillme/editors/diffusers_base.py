@@ -168,8 +168,8 @@ def _identity(settled: Open) -> dict[str, str]:
 
 
 def prepared(
-    settled: Open, context: BackendContext, made: type[Diffuser], effective: Mapping[str, Any], **more: Any
-) -> PreparedEditor[Diffuser]:
+    settled: Open, context: BackendContext, made: type[DiffusersEditor], effective: Mapping[str, Any], **more: Any
+) -> PreparedEditor[DiffusersEditor]:
     """What every open-weight editor says of itself; `more` is said by the one at hand."""
     row = _row(settled.published, context)
     on_gpu = settled.device_kind != "cpu"
@@ -222,7 +222,7 @@ class Outcome:
     extras: Mapping[str, bytes] = field(default_factory=dict)
 
 
-class Diffuser:
+class DiffusersEditor:
     """A pipeline, loaded once, that makes one edit at a time."""
 
     label: ClassVar[str]  # as sentences call it
@@ -240,7 +240,7 @@ class Diffuser:
         self._edited = False
 
     @classmethod
-    def loaded(cls, settings: Any, key_env: str | None = None) -> Diffuser:
+    def loaded(cls, settings: Any, key_env: str | None = None) -> DiffusersEditor:
         editor = cls(settings, key_env)
         editor.load()
         return editor

@@ -22,7 +22,7 @@ from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import StrictModel
 from stillme.editors import diffusers_base
-from stillme.editors.diffusers_base import Diffuser, Open
+from stillme.editors.diffusers_base import DiffusersEditor, Open
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedEditor, require_key
 from stillme.engine.http import PACKAGES, Client, ClientConfig, HttpRequest, RemoteError, Url, is_loopback
@@ -57,7 +57,7 @@ class Settings(Open):
     remote_text_encoder: TextEncoder | None = None
 
 
-def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[DiffusersEditor]:
     settled = _offloaded(diffusers_base.settle(settings, context), settings)
     if settled.guidance_scale is None:
         raise ValueError("guidance_scale stands neither here nor in the protocol's row; give it")
@@ -92,7 +92,7 @@ def _told(encoder: TextEncoder) -> str:
     return f"Instructions, not pictures, were sent to {urlsplit(encoder.url).hostname}, which encoded them."
 
 
-class Flux2(Diffuser):
+class Flux2(DiffusersEditor):
     """The pipeline takes a list of references for one edit."""
 
     label = "FLUX.2"

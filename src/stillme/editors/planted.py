@@ -97,7 +97,7 @@ class Effect(StrictModel):
         return self
 
 
-class AskedNothing(StrictModel):
+class NoOpEffect(StrictModel):
     """The effect on every portrait when nothing is requested: skin moves by `delta_l` in L*."""
 
     delta_l: Range
@@ -118,7 +118,7 @@ class Truth(StrictModel):
     corrupt: Rate
     persons: Share = 0.0  # intraclass correlation of each failure within a person
     effects: tuple[Effect, ...]
-    asked_nothing: AskedNothing | None = None  # without it, a portrait comes back as it is
+    asked_nothing: NoOpEffect | None = None  # without it, a portrait comes back as it is
     assigns: planted_scenes.Rule | None = None  # who is the target in a scene of two; else by position
     kept: dict[str, Factor] = Field(default_factory=dict)
 
@@ -223,7 +223,7 @@ def _unknown_words(truth: Truth, protocol: Protocol) -> Iterator[tuple[Path_, st
 
 
 @dataclass(frozen=True)
-class Draw:
+class PlantedOutcome:
     """The planted outcome of one edit."""
 
     status: Status
@@ -274,10 +274,10 @@ class Planted:
         )
 
     @cached_property
-    def _scenes(self) -> dict[str, planted_scenes.Asked]:
+    def _scenes(self) -> dict[str, planted_scenes.PromptRequest]:
         return planted_scenes.sentences(self.protocol)
 
-    def _edit_scene(self, key: str, asked: planted_scenes.Asked, request: EditRequest) -> EditReply:
+    def _edit_scene(self, key: str, asked: planted_scenes.PromptRequest, request: EditRequest) -> EditReply:
         """A scene of two people in two occupations, with roles as the truth file says."""
         reference_keys = [key_in(images.comment(reference)) for reference in request.references]
         keys = (key, *(reference_key for reference_key in reference_keys if reference_key))
@@ -309,7 +309,9 @@ class Planted:
         truth = {"strength": 0.0, DELTA_L: round(delta_l, 6)}
         return EditReply(Status.OK, images.encode(picture), cost_usd=self.settings.price_usd, truth=truth)
 
-    def draw(self, key: str, prompt: Prompt, traits: Mapping[str, str], seed: int, lead: str = "") -> Draw:
+    def draw(
+        self, key: str, prompt: Prompt, traits: Mapping[str, str], seed: int, lead: str = ""
+    ) -> PlantedOutcome:
         """The planted outcome for this person; the same for the same seed, on every machine.
 
         `lead`: the text before the prompt. Any lead changes all draws, as other words would for an editor; only a
@@ -319,12 +321,12 @@ class Planted:
         refused, corrupt = self.truth.refused.of(traits), self.truth.corrupt.of(traits)
         mishap = chance.random()
         if mishap < refused:
-            return Draw(Status.REFUSED)
+            return PlantedOutcome(Status.REFUSED)
         status = Status.CORRUPT if mishap < refused + corrupt else Status.OK
         keeps = keeps_person(self.protocol, lead)
         kinds = ("fade", "skin", "variant")
         effects = [self._draw_effect(does, key, prompt, traits, chance, keeps) for does in kinds]
-        return Draw(status, tuple(effect for effect in effects if effect is not None))
+        return PlantedOutcome(status, tuple(effect for effect in effects if effect is not None))
 
     def _draw_effect(
         self, does: str, key: str, prompt: Prompt, traits: Mapping[str, str], chance: random.Random, keeps: bool
@@ -353,7 +355,7 @@ class Planted:
         parts = [chance.gammavariate(shape, 1.0) if shape > 0 else 0.0 for shape in shapes]
         return tuple(part / sum(parts) for part in parts[:-1])
 
-    def true_scores(self, draw: Draw, about: tuple[object, ...]) -> dict[str, float]:
+    def true_scores(self, draw: PlantedOutcome, about: tuple[object, ...]) -> dict[str, float]:
         """The score that a perfect judge would give on each axis, not yet rounded."""
         chance = chances(self.settings.draw, self.truth.id, "scores", *about)
         scores = {a.id: float(a.neutral) for a in self.protocol.rubrics.axes if a.neutral is not None}
@@ -414,7 +416,7 @@ def asked_prompt(protocol: Protocol, instruction: str) -> Prompt:
     return first.model_copy(update={"id": name, "text": instruction, "may_change": (), "age_shift_years": None})
 
 
-def paint(key: str, prompt: Prompt, draw: Draw, seed: int) -> bytes:
+def paint(key: str, prompt: Prompt, draw: PlantedOutcome, seed: int) -> bytes:
     """The edited portrait, as a JPEG."""
     strength = draw.value("fade", 1.0)
     head = heads.load(key, shown(prompt, draw))
@@ -424,7 +426,7 @@ def paint(key: str, prompt: Prompt, draw: Draw, seed: int) -> bytes:
     return images.encode(looks.dress(head, look_for(prompt.id), strength=strength, seed=seed))
 
 
-def shown(prompt: Prompt, draw: Draw) -> str:
+def shown(prompt: Prompt, draw: PlantedOutcome) -> str:
     """The version of the head that an edit shows; where ageing is requested and done, the older one."""
     ageing = bool(prompt.age_shift_years) and draw.value("fade", 1.0) > 0.5
     return "older" if ageing else draw.variant
@@ -442,7 +444,7 @@ def _broken_image() -> bytes:
     return images.encode(images.black(heads.SIZE))
 
 
-def _quantities(prompt: Prompt, draw: Draw, scores: Mapping[str, float]) -> dict[str, float]:
+def _quantities(prompt: Prompt, draw: PlantedOutcome, scores: Mapping[str, float]) -> dict[str, float]:
     """The draw as plain quantities, for the truth table."""
     quantities = {f"score.{axis}": round(score, 6) for axis, score in scores.items()}
     quantities |= {f"effect.{effect.id}": 1.0 for effect, _ in draw.effects}

@@ -21,7 +21,7 @@ from stillme.core.errors import SetupError
 from stillme.core.records import EditRequest
 from stillme.core.yaml import StrictModel
 from stillme.editors import diffusers_base
-from stillme.editors.diffusers_base import NONE, SEQUENTIAL, Diffuser, Open, Outcome, generator
+from stillme.editors.diffusers_base import NONE, SEQUENTIAL, DiffusersEditor, Open, Outcome, generator
 from stillme.engine.backends import BackendContext, PreparedEditor
 
 VERSION = 1  # raise when the same settings give other pixels
@@ -72,7 +72,7 @@ class Settings(Open):
         return self.thinking or self.reflection
 
 
-def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[DiffusersEditor]:
     settled = _with_regione(diffusers_base.settle(settings, context), settings)
     if settled.true_cfg_scale is None:
         raise ValueError("true_cfg_scale stands neither here nor in the protocol's row; give it")
@@ -100,7 +100,7 @@ def _with_regione(settled: Settings, given: Settings) -> Settings:
     return settled.model_copy(update={"offload": NONE})
 
 
-class Step1X(Diffuser):
+class Step1X(DiffusersEditor):
     """The pipeline takes one picture and gives the result in its size."""
 
     label = "Step1X-Edit"

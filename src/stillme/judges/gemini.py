@@ -23,13 +23,13 @@ from stillme.engine.http import Client, HttpRequest, RemoteError, Url
 from stillme.engine.rate_limit import duration
 from stillme.judges import Batch, Batches, Form, State, jsonl, models
 from stillme.judges.jsonl import UPLOAD_S, ReadReply
-from stillme.judges.models import Terms
+from stillme.judges.models import ModelCapabilities
 from stillme.judges.vlm import (
-    Heard,
     NetworkJudge,
+    ParsedReply,
     Pictures,
-    Said,
-    Wire,
+    ProviderFormat,
+    ServiceError,
     count_fields,
     error_message,
     first_object,
@@ -76,7 +76,7 @@ class Settings(models.Settings):
 
 def prepare(settings: Settings, context: BackendContext) -> PreparedJudge[GeminiJudge]:
     hosted.check_key(context.key_env, "Gemini", settings.base_url)
-    terms = models.settled(settings, SERVICE)
+    terms = models.resolve_parameters(settings, SERVICE)
     said: dict[str, Any] = {"backend": "gemini", "version": VERSION, "safety": settings.safety}
     return prepared(
         settings, context, said, terms, partial(GeminiJudge, settings, context.key_env, terms), "Google"
@@ -86,8 +86,8 @@ def prepare(settings: Settings, context: BackendContext) -> PreparedJudge[Gemini
 class GeminiJudge(NetworkJudge):
     """One model."""
 
-    def __init__(self, settings: Settings, key_env: str | None, terms: Terms, form: Form) -> None:
-        wire = Wire(
+    def __init__(self, settings: Settings, key_env: str | None, terms: ModelCapabilities, form: Form) -> None:
+        wire = ProviderFormat(
             service="Gemini",
             base_url=settings.base_url,
             path=f"models/{quote(settings.model, safe='')}:generateContent",
@@ -138,35 +138,35 @@ class GeminiJudge(NetworkJudge):
     def sent_picture(self, mark: str) -> Mapping[str, Any]:
         return {"inlineData": {"mimeType": mark}}
 
-    def parse_reply(self, body: Mapping[str, Any], axes: tuple[str, ...]) -> Heard:
+    def parse_reply(self, body: Mapping[str, Any], axes: tuple[str, ...]) -> ParsedReply:
         feedback, candidate = jsonl.part(body, "promptFeedback"), first_object(body.get("candidates"))
         if feedback.get("blockReason"):
             detail = str(feedback.get("blockReasonMessage") or "")
-            return Heard(Status.INPUT_BLOCKED, detail, str(feedback["blockReason"]))
+            return ParsedReply(Status.INPUT_BLOCKED, detail, str(feedback["blockReason"]))
         if not candidate:
-            return Heard(Status.SERVER_ERROR, "the service answered without a candidate", "empty_response")
+            return ParsedReply(Status.SERVER_ERROR, "the service answered without a candidate", "empty_response")
         reason, text = str(candidate.get("finishReason") or ""), _answer_text(candidate)
         message = str(candidate.get("finishMessage") or "")
         if reason in _OUTPUT_BLOCKED_REASONS:
-            return Heard(Status.OUTPUT_BLOCKED, message or text, reason)
+            return ParsedReply(Status.OUTPUT_BLOCKED, message or text, reason)
         if reason == "MAX_TOKENS":
-            return Heard(Status.TRUNCATED, "the answer stopped at the longest that was allowed", reason)
+            return ParsedReply(Status.TRUNCATED, "the answer stopped at the longest that was allowed", reason)
         if reason not in _OK_REASONS:
-            return Heard(Status.SERVER_ERROR, message or f"the answer ended with {reason}", reason)
+            return ParsedReply(Status.SERVER_ERROR, message or f"the answer ended with {reason}", reason)
         if not text.strip():
-            return Heard(Status.MALFORMED, "the answer holds no text", reason)
+            return ParsedReply(Status.MALFORMED, "the answer holds no text", reason)
         return form_reply(self.form.read(text, axes), reason)
 
-    def parse_error(self, http: int, body: Any) -> Said:
+    def parse_error(self, http: int, body: Any) -> ServiceError:
         error, message = hosted.inner(body), error_message(body)
         code, details = str(error.get("status") or ""), str(error.get("details"))
         if http == 402 or (http == 429 and "PerDay" in details):
-            return Said(Status.QUOTA, message, code)
+            return ServiceError(Status.QUOTA, message, code)
         if "API_KEY_INVALID" in details or code == "FAILED_PRECONDITION":  # both come as a 400
-            return Said(Status.SERVER_ERROR, message, code, hopeless=True)
+            return ServiceError(Status.SERVER_ERROR, message, code, hopeless=True)
         if parameter := self.unsupported_parameter(http, message):
-            return Said(Status.REJECTED, message, code, parameter)
-        return Said(status_of(http), message, code, hopeless=http in hosted.UNDECIDED)
+            return ServiceError(Status.REJECTED, message, code, parameter)
+        return ServiceError(status_of(http), message, code, hopeless=http in hosted.UNDECIDED)
 
     def retry_after_s(self, error: RemoteError) -> float | None:
         """`RetryInfo`, which Google puts into the body."""

@@ -108,7 +108,7 @@ def usual(data: Any, hosted: bool, home: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ModelCapabilities:
     """The parameters that a model supports, and its prices."""
 
     sent: Mapping[str, Any]  # parameter, by our name -> value
@@ -142,7 +142,7 @@ class Terms:
         return round((input_usd + usd.output * usage.get("output", 0)) * share / 1_000_000, 8)
 
 
-def settled(settings: Settings, service: str) -> Terms:
+def resolve_parameters(settings: Settings, service: str) -> ModelCapabilities:
     """Check the settings against the table. An unsupported parameter is dropped with a note, or is an error."""
     models = table()
     row = models.row(service, settings.model)
@@ -161,7 +161,7 @@ def settled(settings: Settings, service: str) -> Terms:
         caveats = (
             f"Nothing is known here of the model '{settings.model}': every parameter is sent as it is set{cost}.",
         )
-    return Terms(
+    return ModelCapabilities(
         sent=sent,
         dropped=dropped,
         tokens=row.tokens if row else models.usual,

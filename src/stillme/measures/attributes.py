@@ -100,7 +100,7 @@ def prepared(kind: str, version: int, network: str, settings: Settings, read: Re
 
 def _reader(settings: Settings, read: Read) -> Reader:
     model()  # so that a damaged file stops the run before anything is measured
-    return lambda pair: read(*both(pair, settings))
+    return lambda pair: read(*read_both_faces(pair, settings))
 
 
 @cache
@@ -131,7 +131,7 @@ def model() -> Model:
     return loaded
 
 
-def both(pair: Pair, settings: Settings) -> tuple[Apparent, Apparent]:
+def read_both_faces(pair: Pair, settings: Settings) -> tuple[Apparent, Apparent]:
     """The person in the source, and the same person in the edit."""
     before, after = pair.people
     return read_face(pair.source, before, settings), read_face(pair.edit, after, settings)

@@ -113,8 +113,8 @@ def lightness_change(figures: Mapping[str, float | None], rule: Background) -> f
     return raw - light
 
 
-def controlled(measured: pl.DataFrame, rule: Background) -> pl.DataFrame:
-    """`measured` with `lightness_change` and `controlled`, where skin was measured at all."""
+def subtract_background_shift(measured: pl.DataFrame, rule: Background) -> pl.DataFrame:
+    """`measured` with `lightness_change` and `subtract_background_shift`, where skin was measured at all."""
     import polars as pl  # the processes that measure have no use for it
 
     if "lightness_shift" not in measured.columns:

@@ -11,7 +11,7 @@ from PIL import Image
 from stillme.core import images
 from stillme.core.errors import InputError
 from stillme.ledger import Run
-from stillme.measures.faces import Finder
+from stillme.measures.faces import FaceDetector
 from stillme.report.browse import faces, veiled
 from stillme.report.browse.faces import Veil, blurred
 from stillme.report.context import Example
@@ -40,7 +40,7 @@ def test_a_blurred_face_is_no_more_than_a_few_pixels(heads_run: Path) -> None:
     for content in portraits(heads_run).values():
         clear, hidden = images.decode_thumbnail(content, 320), Veil("blur").picture(content, 320)
         assert hidden.shape == clear.shape
-        left, top, width, height = (int(value) for value in Finder().find(clear)[0].box)
+        left, top, width, height = (int(value) for value in FaceDetector().find(clear)[0].box)
         face = np.s_[top : top + height, left : left + width]
         assert detail(hidden[face]) < detail(clear[face]) / 2
         assert lost(hidden[face]) < 2 < lost(clear[face]) / 2  # nothing is left that so few pixels do not say
@@ -96,7 +96,7 @@ def test_no_file_of_a_blurred_bundle_holds_a_clear_face(heads_run: Path, tmp_pat
     for path in small:
         shown = np.asarray(Image.open(path).convert("RGB"))
         clear = images.decode_thumbnail(pictures[path.stem], max(shown.shape))
-        for one in Finder().find(clear):
+        for one in FaceDetector().find(clear):
             left, top, width, height = (max(0, int(value)) for value in one.box)
             face = np.s_[top : top + height, left : left + width]
             assert detail(shown[face]) < detail(clear[face]) / 2, path.name

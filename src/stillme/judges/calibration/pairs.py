@@ -28,7 +28,7 @@ from stillme.sources.heads.colour import Bytes, Floats
 
 if TYPE_CHECKING:
     from stillme.measures.faces import Mesh
-    from stillme.measures.view import Optics
+    from stillme.measures.view import VisionModels
 
 SKIN_WITHIN, NO_SKIN_BEYOND = 1.0, 1.6  # distances from the sure skin's colour, in units of its spread
 MIN_SPREAD = (9.0, 4.5, 4.5)  # L*, a*, b*: at least so much skin differs over one face, in light and shade
@@ -131,10 +131,10 @@ class SkinFinder:
         return np.asarray(np.clip(matte, 0, 1) * 255 + 0.5, np.uint8)
 
     @cached_property
-    def _optics(self) -> Optics:
-        from stillme.measures.view import Optics
+    def _optics(self) -> VisionModels:
+        from stillme.measures.view import VisionModels
 
-        return Optics()
+        return VisionModels()
 
 
 def grow_skin(picture: Pixels, sure: NDArray[np.bool_], mesh: Mesh) -> Floats:

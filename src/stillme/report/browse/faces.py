@@ -72,9 +72,9 @@ def can_look() -> bool:
 
 
 def _finder() -> Any:
-    from stillme.measures.faces import Finder
+    from stillme.measures.faces import FaceDetector
 
-    return Finder(LEAST_SCORE)
+    return FaceDetector(LEAST_SCORE)
 
 
 def blurred(picture: Pixels, boxes: Sequence[Box], people: int = 1) -> Pixels:

@@ -47,9 +47,9 @@ class Eye:
 
 
 def load_worker() -> Eye:
-    from stillme.measures.view import Optics
+    from stillme.measures.view import VisionModels
 
-    return Eye(Optics())
+    return Eye(VisionModels())
 
 
 def screening_settings() -> str:

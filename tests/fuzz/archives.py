@@ -15,7 +15,7 @@ from stillme.assurance.evidence.verification import verify
 from stillme.cli.render.release import render_verification
 from stillme.core.errors import ConfigIssuesError, InputError, StillmeError
 from stillme.ledger.run import LEDGER
-from stillme.sources.files import Flaw, open_files
+from stillme.sources.files import FileProblem, open_files
 from stillme.study import bundle as bundles
 from stillme.study import ratings
 from stillme.study.builder import key as keys
@@ -86,7 +86,7 @@ def _portraits(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
             opened = open_files(path)
             names = list(opened.names())
             for _, one in opened.read([*names, "nothing.jpg"]):
-                assert isinstance(one, bytes | Flaw)
+                assert isinstance(one, bytes | FileProblem)
 
     return bytes_of(*(zipped(files, packing) for packing in packings)), feed
 

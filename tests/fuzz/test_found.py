@@ -35,7 +35,7 @@ from stillme.ledger import Run
 from stillme.plan import config
 from stillme.plan.design import load_design
 from stillme.protocol import builtin
-from stillme.sources import Reason, Remark
+from stillme.sources import Reason, RowIssue
 from stillme.sources.files import open_files
 from stillme.sources.tables import open_table
 from stillme.study import bundle as bundles
@@ -232,7 +232,7 @@ def test_text_that_is_none_loses_its_rows_and_not_the_table(tmp_path: Path) -> N
     damaged = (tmp_path / "t.parquet").read_bytes().replace(b"aaaa.jpg", b"\xff\xfeaa.jpg")
     (tmp_path / "t.parquet").write_bytes(damaged)
     (remark,) = open_table(tmp_path / "t.parquet", ["file"]).rows()
-    assert isinstance(remark, Remark) and remark.reason is Reason.CORRUPT
+    assert isinstance(remark, RowIssue) and remark.reason is Reason.CORRUPT
 
 
 # Files

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from stillme.core.errors import ConfigIssuesError
-from stillme.sources import Reason, Remark
+from stillme.sources import Reason, RowIssue
 from stillme.sources.fairface_parquet import Settings, Shards, read
 from tests.sources import written
 
@@ -170,7 +170,7 @@ def test_an_image_that_is_not_in_the_shard(tmp_path: Path) -> None:
     written.shard(tmp_path / "train-0.parquet", 3, columns={"image": empty})
     reader = open_(tmp_path)
     found = [content for _, content in reader.images(written.rows_of(reader))]
-    assert [content.reason for content in found if isinstance(content, Remark)] == [Reason.MISSING_FILE] * 3
+    assert [content.reason for content in found if isinstance(content, RowIssue)] == [Reason.MISSING_FILE] * 3
     assert "train/1.jpg has no image in the shard, only labels" in str(found[0])
 
 
@@ -200,7 +200,7 @@ def test_broken_images_of_a_row_group_cost_themselves_only(tmp_path: Path) -> No
     rows = written.rows_of(reader)
     found = {row.row: content for row, content in reader.images(rows)}
     assert [row for row, content in found.items() if isinstance(content, bytes)] == [1, 2, 3, 4, 9, 10]
-    assert all(isinstance(found[n], Remark) for n in (5, 6, 7, 8))
+    assert all(isinstance(found[n], RowIssue) for n in (5, 6, 7, 8))
 
 
 def test_labels_are_read_without_the_images(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_column_of_images_that_ends_early_leaves_no_row_unanswered(tmp_path: P
     found = {row.row: content for row, content in reader.images(rows)}
     assert sorted(found) == list(range(1, 11))
     lost = [found[row] for row in range(6, 11)]
-    assert [one.reason for one in lost if isinstance(one, Remark)] == [Reason.CORRUPT] * 5
+    assert [one.reason for one in lost if isinstance(one, RowIssue)] == [Reason.CORRUPT] * 5
     assert "train/6.jpg cannot be read from row group 0: the column of images ends before this row" in str(lost[0])
 
 

@@ -20,8 +20,8 @@ from stillme.core.records import Portrait, digest
 from stillme.core.yaml import StrictModel, unknown
 from stillme.engine.backends import BackendContext, PreparedSource
 from stillme.protocol import Protocol
-from stillme.sources import Remark
-from stillme.sources.tables import brief, check_columns, open_table, text
+from stillme.sources import RowIssue
+from stillme.sources.tables import check_columns, first_line, open_table, text
 
 CSV, PARQUET = "portraits.csv", "portraits.parquet"
 ID_COLUMNS = ("dataset", "source_id")
@@ -182,7 +182,7 @@ def _csv_rows(path: Path, columns: Sequence[str]) -> _Rows:
     rows: _Rows = []
     faults = []
     for item in open_table(path, columns).rows():
-        if isinstance(item, Remark):
+        if isinstance(item, RowIssue):
             faults.append(ConfigIssue(str(path), item.row, "", item.said))
         else:
             row, values = item
@@ -198,7 +198,7 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> _Rows:
     try:
         frame = read_parquet(path.read_bytes())
     except (DamagedError, OSError) as error:
-        message = f"is not a Parquet file, or not a whole one: {brief(error)}. Fetch or export it again"
+        message = f"is not a Parquet file, or not a whole one: {first_line(error)}. Fetch or export it again"
         raise ConfigIssuesError([ConfigIssue(str(path), 0, "", message)]) from None
     check_columns(path, frame.columns, columns)
     rows = frame.select(columns).iter_rows(named=True)

@@ -27,7 +27,7 @@ from stillme.sources.selection.action_log import Verb
 from stillme.sources.selection.cards import find_licence
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.screen import screening_settings
-from stillme.sources.selection.service import Desk
+from stillme.sources.selection.service import SelectionService
 from stillme.sources.selection.store import Store
 from stillme.stats.passing import passing
 from tests.sources.selection import data
@@ -266,7 +266,7 @@ def test_ticks_are_those_that_the_reviewer_saw(tmp_path: Path) -> None:
             for one in store.candidates():
                 figures = {"certainty": 1.0, "yaw": yaw, "pitch": 0.0}
                 store.add_reading(one.portrait.image, settings, Reading(Status.OK, figures)).result()
-        desk = Desk(plan, store, ["anna"])
+        desk = SelectionService(plan, store, ["anna"])
         shown = [
             next(check.met for check in card.checks if check.id == "frontal_face")
             for cell in plan.grid.cells

@@ -13,7 +13,7 @@ from stillme.core.errors import InputError, SetupError
 from stillme.engine.backends import require_packages
 from stillme.engine.progress import Progress
 from stillme.sources.selection.config import Plan, load
-from stillme.sources.selection.progress import Standing, load_progress
+from stillme.sources.selection.progress import SelectionProgress, load_progress
 from stillme.sources.selection.sample import Sampled, refuse_other_grid, sample_pools
 from stillme.sources.selection.screen import (
     Screening,
@@ -52,7 +52,7 @@ def screen(file: Path, progress: Progress) -> Screening:
     return summary
 
 
-def status(file: Path) -> Standing:
+def status(file: Path) -> SelectionProgress:
     """How far a selection is; can be read while the selection tool is running."""
     with _open_readonly(file) as (selected, store):
         return load_progress(selected, store)

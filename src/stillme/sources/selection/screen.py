@@ -35,7 +35,7 @@ _WORKER = "eye"  # the name under which the pool of processes knows the worker
 
 
 @dataclass(frozen=True)
-class Eye:
+class ScreeningWorker:
     """Measures images with models that were loaded once; lives in a process of its own."""
 
     optics: Any
@@ -46,10 +46,10 @@ class Eye:
         return portrait.read(content, self.optics)
 
 
-def load_worker() -> Eye:
+def load_worker() -> ScreeningWorker:
     from stillme.measures.view import VisionModels
 
-    return Eye(VisionModels())
+    return ScreeningWorker(VisionModels())
 
 
 def screening_settings() -> str:
@@ -104,7 +104,7 @@ def screen_candidates(store: Store, progress: Progress, threads: int) -> None:
 def _open_measure(threads: int) -> Iterator[Callable[[bytes], Reading]]:
     """One worker in this process for one thread, else a process per thread: a model serves one caller."""
     if threads == 1:
-        workers: list[Eye] = []
+        workers: list[ScreeningWorker] = []
 
         def measure(content: bytes) -> Reading:
             workers[:] = workers or [load_worker()]  # loaded with the first image, not before

@@ -27,7 +27,7 @@ from stillme.ledger.database import connect, database, migrate
 from stillme.ledger.objects import Objects
 from stillme.ledger.run import now
 from stillme.ledger.writer import RowInsert, Writer
-from stillme.sources import Reason, Remark
+from stillme.sources import Reason, RowIssue
 from stillme.sources.selection.action_log import Action
 from stillme.sources.selection.pools import Grid
 
@@ -236,13 +236,14 @@ class Store:
             counts.setdefault(kind, {})[name] = rows
         return counts
 
-    def remarks(self) -> list[Remark]:
+    def remarks(self) -> list[RowIssue]:
         """Of the newest draw."""
         rows = self.query(
             "SELECT file, row, reason, said FROM remark WHERE draw = (SELECT max(draw) FROM census) ORDER BY id"
         )
         return [
-            Remark(file=file, row=row, reason=Reason(reason), said=message) for file, row, reason, message in rows
+            RowIssue(file=file, row=row, reason=Reason(reason), said=message)
+            for file, row, reason, message in rows
         ]
 
     def reviewers(self) -> list[str]:
@@ -306,7 +307,7 @@ class Store:
         pools: Mapping[int, int],
         candidates: Sequence[tuple[Candidate, RowInsert]],
         census: Mapping[str, Mapping[str, int]],
-        remarks: Sequence[Remark],
+        remarks: Sequence[RowIssue],
     ) -> None:
         """Append new pools, their candidates, counts and issues, all of them or none."""
         draw = int(self.query("SELECT coalesce(max(draw), 0) + 1 FROM census")[0][0])

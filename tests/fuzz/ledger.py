@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stillme import pipeline
 from stillme.analysis.frames import tidy
-from stillme.assurance.evidence.ledger import damage
+from stillme.assurance.evidence.ledger import integrity_errors
 from stillme.core.errors import StillmeError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run, batches
@@ -107,7 +107,7 @@ def _pages(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     def feed(content: bytes) -> None:
         path.write_bytes(content)
         with sentence(StillmeError):
-            found = list(damage(path))
+            found = list(integrity_errors(path))
             assert all(isinstance(said, str) for said in found)
             if not found:
                 with Run.look(path.parent) as seen:

@@ -256,7 +256,10 @@ def test_a_member_without_a_name_is_passed_over(tmp_path: Path) -> None:
 def test_a_bundle_packed_as_none_is_refused(tmp_path: Path, packing: int) -> None:
     with zipfile.ZipFile(tmp_path / "e.zip", "w", packing) as made:
         made.writestr("MANIFEST.json", "{}")
-    with pytest.raises(InputError, match="packed in a way that no bundle is"), archive.opened(tmp_path / "e.zip"):
+    with (
+        pytest.raises(InputError, match="packed in a way that no bundle is"),
+        archive.open_bundle(tmp_path / "e.zip"),
+    ):
         pass
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from stillme import pipeline
 from stillme.analysis import power
-from stillme.assurance.compare.sequential import Party
+from stillme.assurance.compare.sequential import SequentialAudit
 from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -34,7 +34,7 @@ SHARED = [heads("young", race=["white", "black"], age=["20s"]), heads("women", r
     [
         forecast.look_ahead,
         power._own,
-        lambda config: Party("A", config).portraits,
+        lambda config: SequentialAudit("A", config).portraits,
         lambda config: pipeline.run(config, Progress()),
     ],
     ids=["check", "power", "compare", "run"],

@@ -235,13 +235,13 @@ def compare(
 ) -> None:
     """Set two versions of an editor against each other, on the persons and prompts that both were given."""
     from stillme import pipeline
-    from stillme.assurance.compare import Asked, to_dict, write
+    from stillme.assurance.compare import CompareOptions, to_dict, write
     from stillme.assurance.compare import compare as compare_versions
     from stillme.cli.render import to_json
     from stillme.cli.render.release import render_versions
     from stillme.engine.progress import Progress
 
-    asked = Asked(
+    asked = CompareOptions(
         a=a,
         b=b,
         editor_a=editor_a,

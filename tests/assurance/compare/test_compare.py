@@ -12,8 +12,8 @@ import pytest
 
 from stillme import pipeline
 from stillme.assurance import compare as versions
-from stillme.assurance.compare import Asked, Compared
-from stillme.assurance.compare.inputs import apart, of_config
+from stillme.assurance.compare import CompareOptions, ComparisonResult
+from stillme.assurance.compare.inputs import find_incompatibilities, of_config
 from stillme.assurance.compare.sequential import sizes
 from stillme.cli import init
 from stillme.cli import main as cli
@@ -45,8 +45,8 @@ def tables(tmp_path: Path, protocol: Protocol) -> tuple[Path, Path]:
     return paths
 
 
-def compare(a: Path, b: Path, budget: int | None = None, **more: Any) -> Compared:
-    return versions.compare(Asked(a, b, **more), budget, pipeline.run_partial_plan, Progress())
+def compare(a: Path, b: Path, budget: int | None = None, **more: Any) -> ComparisonResult:
+    return versions.compare(CompareOptions(a, b, **more), budget, pipeline.run_partial_plan, Progress())
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
@@ -199,7 +199,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
 def test_runs_that_were_judged_otherwise_are_refused(what: str, tmp_path: Path) -> None:
     changes, sentence = DIFFERENT[what]
     a, b = write_audit(tmp_path, 0.1, "a"), write_audit(tmp_path, 0.2, "b", **changes)
-    why = apart(of_config(config.load(a)), of_config(config.load(b)))
+    why = find_incompatibilities(of_config(config.load(a)), of_config(config.load(b)))
     assert any(sentence in one for one in why)
     with pytest.raises(InputError, match=r"cannot be compared.*--anyway"):
         compare(a, b, 100, sequential=True)

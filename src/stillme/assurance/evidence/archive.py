@@ -75,7 +75,7 @@ def damaged(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Files]:
+def open_bundle(path: Path) -> Iterator[Files]:
     """The files of a zip or of a folder."""
     if path.is_dir():
         yield Folder(path)
@@ -85,7 +85,7 @@ def opened(path: Path) -> Iterator[Files]:
         with disk(path), damaged(str(path)):
             archive = zipfile.ZipFile(path)
         with archive:
-            yield Packed(path, archive)
+            yield ZipBundle(path, archive)
 
 
 class Folder:
@@ -120,7 +120,7 @@ class Folder:
         return tuple(self._odd)
 
 
-class Packed:
+class ZipBundle:
     """A zip. Refuses one whose names lead elsewhere or whose sizes cannot be true."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:

@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Bundled:
+class BundleResult:
     """Where the bundle is, and what its manifest says."""
 
     path: Path
@@ -60,7 +60,7 @@ class Bundled:
 
 def bundle(
     path: Path, to: Path | None = None, faces: str | None = None, images: bool = False, say: Say = lambda _: None
-) -> Bundled:
+) -> BundleResult:
     """Makes the bundle of a run, whole or not at all. `images`: with every picture of the run. `faces`: show, blur
     or none in the report; else as in the run's own: who was hidden there stays hidden."""
     target = to or path / FILE
@@ -73,7 +73,7 @@ def bundle(
             manifest = _fill(run, folder, faces, images, say)
             say("Bundle: packing")
             pack(folder, target)
-    return Bundled(target, manifest)
+    return BundleResult(target, manifest)
 
 
 def _fill(run: Run, folder: Path, faces: str, images: bool, say: Say) -> Manifest:

@@ -26,7 +26,7 @@ _SAFE = ("PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON")
 Row = tuple[object, ...]
 
 
-def damage(path: Path) -> Iterator[str]:
+def integrity_errors(path: Path) -> Iterator[str]:
     """What SQLite itself finds: broken pages, rows without what they refer to, a schema that is not ours."""
     try:
         with closing(connect(path, read_only=True)) as connection:
@@ -66,7 +66,7 @@ def _integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
 # Keys
 
 
-def strayed(run: Run, design: Design) -> Iterator[str]:
+def rows_with_wrong_key(run: Run, design: Design) -> Iterator[str]:
     """Rows whose key is not the hash of what they depend on."""
     meta = run.meta()
     if from_files(json.loads(meta["protocol_files"]), "protocol").hash != meta["protocol_hash"]:

@@ -66,26 +66,26 @@ class Rule(StrictModel):
     optional: bool = False
 
 
-class OfGroups(Rule):
+class GroupRule(Rule):
     """`dimension`: else that of the reference group."""
 
     dimension: Text | None = None
 
 
-class Figured(OfGroups):
+class ThresholdRule(GroupRule):
     """A rule on a figure of everyone and of the worst group; or, with `group`, of these groups alone."""
 
     group: Several | None = None
     over: tuple[Whom, ...] = Field(default=BOTH, min_length=1)
 
     @model_validator(mode="after")
-    def _a_group_is_nobody_else(self) -> Figured:
+    def _a_group_is_nobody_else(self) -> ThresholdRule:
         if self.group is not None and "over" in self.model_fields_set:
             raise ValueError("give either group or over: a named group is neither everyone nor the worst one")
         return self
 
 
-class Rate(Figured):
+class Rate(ThresholdRule):
     """How often an outcome happens."""
 
     outcome: Text
@@ -98,7 +98,7 @@ class Rate(Figured):
         return self
 
 
-class NetDirection(Figured):
+class NetDirection(ThresholdRule):
     """Which way a signed axis moves on balance: the share above no change less the share below."""
 
     axis: Text | None = None
@@ -111,7 +111,7 @@ class NetDirection(Figured):
         return self
 
 
-class Disparity(OfGroups):
+class Disparity(GroupRule):
     """How far groups lie apart: all of them (max − min, corrected and gated), or the worst from the reference."""
 
     outcome: Text
@@ -126,13 +126,13 @@ class Disparity(OfGroups):
         return self
 
 
-class RefusalGap(OfGroups):
+class RefusalGap(GroupRule):
     """How far groups lie apart in how often they are refused an edit."""
 
     at_most: Share
 
 
-class Missingness(OfGroups):
+class Missingness(GroupRule):
     """The share without a score, and how far groups lie apart in it."""
 
     at_most: Share | None = None
@@ -187,7 +187,7 @@ class Head(StrictModel):
 
 
 @dataclass(frozen=True)
-class Placed:
+class LocatedRule:
     """A rule, its index in the policy, and its line in the file."""
 
     rule: Rule
@@ -203,7 +203,7 @@ class Placed:
 class Policy:
     path: Path
     head: Head
-    rules: tuple[Placed, ...]
+    rules: tuple[LocatedRule, ...]
     document: Document
 
     def otherwise(self, rule: Rule) -> Otherwise:
@@ -225,11 +225,11 @@ def read_head(path: Path) -> tuple[Document, Head]:
 def read(path: Path, protocol: Protocol) -> Policy:
     """Read the policy, with the faults of all its rules noted in `document`."""
     document, head = read_head(path)
-    rules: list[Placed] = []
+    rules: list[LocatedRule] = []
     for index, raw in enumerate(head.rules):
         rule = _read_rule(raw, index, document, protocol)
         if rule is not None:
-            rules.append(Placed(rule=rule, index=index, line=document.line(("rules", index))))
+            rules.append(LocatedRule(rule=rule, index=index, line=document.line(("rules", index))))
     names: set[str] = set()
     for placed in rules:
         if placed.rule.name and placed.rule.name in names:

@@ -86,7 +86,7 @@ def _spread(shares: list[float], edits: int, concurrency: int) -> str:
 def ours(folder: Path, url: str, edits: int, concurrency: int) -> float:
     """Edits a second through the edit step and a ledger on disk."""
     config = audit(folder, url, edits, concurrency)
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         prompts = len(config.protocol.prompts.prompts)
         design = make_design(config, list(portraits(held, math.ceil(edits / prompts), config)))
         record_design(held, design)

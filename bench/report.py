@@ -79,7 +79,7 @@ def fabricate(folder: Path, edits: int) -> Path:
     file = folder / "audit.yaml"
     file.write_text(yaml.safe_dump(AUDIT), encoding="utf-8")
     config = configs.load(file)
-    with Run.hold(config.run, config.protocol) as run:
+    with Run.open_for_writing(config.run, config.protocol) as run:
         run.connection.execute("PRAGMA synchronous=OFF")
         portraits = list(_portraits(run, config, edits))
         design = make_design(config, portraits)

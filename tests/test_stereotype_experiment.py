@@ -47,7 +47,7 @@ def audit(**changes: Any) -> dict[str, Any]:
 
 
 def depicted(settled: Config) -> pl.DataFrame:
-    with Run.look(settled.run) as run:
+    with Run.open_readonly(settled.run) as run:
         design = load_design(run)
         edits = frames.edits(run, design.config.protocol, design.trials, design.portraits)
         looks = [(look.key, look.trial.edit, look.judge) for look in judging.judge_tasks(run, design)]

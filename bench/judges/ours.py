@@ -74,7 +74,7 @@ def prepare(folder: Path, calls: int) -> None:
     """A run with everything but the verdicts, and the same calls in plain words for the peers."""
     folder.mkdir(parents=True)
     config = audit(folder, editors=needed_editors(calls))
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         people = list(portraits(held, config))
         design = make_design(config, people)
         record_design(held, design)
@@ -147,7 +147,7 @@ def copied(folder: Path, to: Path) -> Path:
 def main() -> int:
     folder, url, concurrency, calls = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     config = audit(folder, url, concurrency, needed_editors(calls))
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         keys = [row[0] for row in held.query("SELECT key FROM portrait ORDER BY key")]
         design = make_design(config, held.portraits(keys))
         record_design(held, design)

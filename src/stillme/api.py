@@ -140,7 +140,7 @@ def load_run(path: StrPath) -> LoadedRun:
     >>> before.size
     (384, 384)
     """
-    with Run.look(Path(path)) as run:
+    with Run.open_readonly(Path(path)) as run:
         run.last_audit()  # a run that was never planned is refused here, not at the first table
     return LoadedRun(Path(path))
 
@@ -196,13 +196,13 @@ class LoadedRun:
     @cached_property
     def ratings(self) -> pl.DataFrame | None:
         """What people said in studies that were taken into the run. None where there was none."""
-        with Run.look(self.path) as run:
+        with Run.open_readonly(self.path) as run:
             return imported(run, self.protocol).ratings
 
     @cached_property
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """Every table of `stillme export`, by the name of its file."""
-        with Run.look(self.path) as run:
+        with Run.open_readonly(self.path) as run:
             return publish.tables_of(run, self._design, self._tidy)
 
     @property
@@ -226,7 +226,7 @@ class LoadedRun:
 
     def content(self, sha256: str) -> bytes:
         """The picture's file as it was given or made, byte for byte."""
-        with Run.look(self.path) as run:
+        with Run.open_readonly(self.path) as run:
             return run.image(sha256)
 
     # What can be made of it
@@ -252,12 +252,12 @@ class LoadedRun:
 
     @cached_property
     def _design(self) -> Design:
-        with Run.look(self.path) as run:
+        with Run.open_readonly(self.path) as run:
             return load_design(run)
 
     @cached_property
     def _tidy(self) -> Tidy:
-        with Run.look(self.path) as run:
+        with Run.open_readonly(self.path) as run:
             return tidy(run, self._design)
 
 

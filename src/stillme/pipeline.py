@@ -40,7 +40,7 @@ def run(config: Config, progress: Progress, only: Sequence[str] = ()) -> Path:
     """The whole audit, from portraits to report, or these experiments of it. Returns the report's path."""
     check_keys(config)
     stop = StopEvent()
-    with Run.hold(config.run, config.protocol, config.audit.objects) as run:
+    with Run.open_for_writing(config.run, config.protocol, config.audit.objects) as run:
         budget = Budget(config, run.spent_usd())
         portraits = gather(run, config, progress)
         while True:
@@ -64,7 +64,7 @@ def run_partial_plan(config: Config, progress: Progress, part: Callable[[Design]
     """What is missing of a part of the plan, and nothing else: all of it is recorded, no report is written."""
     check_keys(config)
     stop = StopEvent()
-    with Run.hold(config.run, config.protocol, config.audit.objects) as run:
+    with Run.open_for_writing(config.run, config.protocol, config.audit.objects) as run:
         budget = Budget(config, run.spent_usd())
         design = part(plan(run, config, gather(run, config, progress)))
         edit(run, design, progress, stop, budget)
@@ -139,7 +139,7 @@ def _describe_failure(budget: Budget) -> str:
 
 def status(path: Path) -> dict[str, Any]:
     """How far a run is; reads beside a writer."""
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         design = load_design(run)
         tasks, judged = all_judge_tasks(run, design), run.keys("verdict")
         is_done = [task.key in judged for task in tasks if not task.repeat]
@@ -176,7 +176,7 @@ def check_images(path: Path, progress: Progress) -> list[str]:
     """Reads every image of a run; a sentence for each that is not what its name says. Before that, every row of
     the ledger is compared with its copy."""
     backup.check(path / LEDGER, rows=True)
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         names = [name for (name,) in run.query("SELECT sha256 FROM object ORDER BY sha256")]
         sentences = [sentence for name in names if (sentence := run.fault(name))]
     progress.say(f"Images: {len(names):,} read, {len(sentences):,} damaged or missing")
@@ -206,7 +206,7 @@ def export(path: Path, folder: Path, file_format: str) -> list[Path]:
     """The run's tidy frames as files that pandas, R and DuckDB read."""
     from stillme.report import publish
 
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         return publish.export(run, load_design(run), folder, file_format)
 
 
@@ -224,7 +224,7 @@ def rebuild_report(
     shows this very state stays."""
     from stillme.report import folder
 
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         if not anew and folder.is_current(run, path / REPORT, faces):
             progress.say("Report: up to date, nothing to do")
             return path / REPORT

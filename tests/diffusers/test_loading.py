@@ -52,7 +52,7 @@ def test_a_repository_is_loaded_at_its_commit(hub: Path, flux2_folder: Path) -> 
     assert prepared.effective["weights"] == {"repository": REPOSITORY, "revision": COMMIT}
     editor = prepared.make()
     reply = editor.edit(request())
-    assert reply.made["weights"] == {"commit": COMMIT}
+    assert reply.environment["weights"] == {"commit": COMMIT}
     assert sum_of(reply) == sum_of(prepare("flux2", flux2_folder).make().edit(request()))
 
 
@@ -163,7 +163,9 @@ def test_when_memory_runs_out_the_next_option_is_tried_once_and_kept(
     first, second = editor.edit(request()), editor.edit(request())
     assert first.status is second.status is Status.OK and first.image == second.image
     assert first.notes == {"memory": "ran out of memory with none; made with model_cpu_offload"}
-    assert first.made["offload"] == second.made["offload"] == "model_cpu_offload" and not second.notes
+    assert (
+        first.environment["offload"] == second.environment["offload"] == "model_cpu_offload" and not second.notes
+    )
 
 
 def test_a_second_failure_is_a_failure_with_a_sentence(flux2_folder: Path, roomless: Callable[..., None]) -> None:
@@ -172,7 +174,7 @@ def test_a_second_failure_is_a_failure_with_a_sentence(flux2_folder: Path, rooml
     failed = editor.edit(request())
     assert failed.status is Status.CRASHED and not failed.status.is_final
     assert "model_cpu_offload (CUDA out of memory. Tried to allocate 9 GiB.)" in failed.detail
-    assert editor.edit(request()).made["offload"] == "sequential_cpu_offload"
+    assert editor.edit(request()).environment["offload"] == "sequential_cpu_offload"
 
 
 def test_where_nothing_ever_fits_the_run_ends_with_the_sentence(
@@ -193,7 +195,7 @@ def test_weights_that_do_not_fit_are_loaded_with_the_next_option(
 
     monkeypatch.setattr(DiffusersEditor, "place", place)
     editor = prepare("flux2", flux2_folder, device="cuda", offload="none").make()
-    assert editor.edit(request()).made["offload"] == "model_cpu_offload"
+    assert editor.edit(request()).environment["offload"] == "model_cpu_offload"
     monkeypatch.setattr(DiffusersEditor, "place", lambda self, pipe: _full())
     with pytest.raises(SetupError, match="does not fit into memory"):
         prepare("flux2", flux2_folder, device="cuda").make()

@@ -102,7 +102,7 @@ def test_served_it_gives_the_same_picture_notes_and_extras(server: dict[str, Any
     assert there.status is Status.OK, there.detail
     assert (there.image, there.extras) == (here.image, here.extras)
     assert here.notes.items() <= there.notes.items()
-    assert here.made.items() <= there.made.items()
+    assert here.environment.items() <= there.environment.items()
     with pytest.raises(SetupError, match="started with 28"):
         asyncio.run(_edited({**server, "extra": {"num_inference_steps": 50}}, request()))
     broken = EditRequest("k", b"no picture", "words", 1)

@@ -150,7 +150,7 @@ def test_a_server_gets_seed_and_parameters_as_fields() -> None:
         "response_format": "b64_json",
     }
     assert "output_format" not in seen.form
-    assert reply.cost_usd == 0 and not reply.made
+    assert reply.cost_usd == 0 and not reply.environment
 
 
 def test_our_own_server_tells_how_an_edit_was_made() -> None:
@@ -162,9 +162,11 @@ def test_our_own_server_tells_how_an_edit_was_made() -> None:
     }
     with Server(openai_picture(stillme=told)) as server:
         ours, others = edit(server, **{**SERVED, "service": "stillme"}), edit(server, **SERVED)
-    assert ours.made == {"torch": "2.13", "served_settings": "abc"} and ours.notes == {"reformat_prompt": "x"}
+    assert ours.environment == {"torch": "2.13", "served_settings": "abc"} and ours.notes == {
+        "reformat_prompt": "x"
+    }
     assert ours.extras == {"first": png(3)}
-    assert not others.made and not others.extras, "only our own server is believed"
+    assert not others.environment and not others.extras, "only our own server is believed"
 
 
 def ours(code: int, status: str | None, message: str = "it ended") -> Turn:

@@ -53,7 +53,7 @@ class Scripted:
             "seen": f"{request.seed} {len(request.references)} {request.control}",
             "process": str(os.getpid()),
         }
-        return EditReply(Status.OK, request.image, made=MADE, notes=notes, extras={"first": request.image})
+        return EditReply(Status.OK, request.image, environment=MADE, notes=notes, extras={"first": request.image})
 
 
 def broken() -> Scripted:

@@ -89,7 +89,7 @@ def _rows(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
             connection.execute(changed, (text.decode("utf-8", "replace"),))
         with sentence(StillmeError):
             pipeline.status(run)
-            with Run.look(run) as seen:
+            with Run.open_readonly(run) as seen:
                 design = load_design(seen)
                 tidy(seen, design)
                 batches.shards(seen, "a", "b")
@@ -110,7 +110,7 @@ def _pages(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
             found = list(integrity_errors(path))
             assert all(isinstance(said, str) for said in found)
             if not found:
-                with Run.look(path.parent) as seen:
+                with Run.open_readonly(path.parent) as seen:
                     seen.meta()
 
     return plain, feed

@@ -167,7 +167,7 @@ def storable(reply: EditReply) -> None:
         assert isinstance(text, str), text
         text.encode()
         assert SECRET not in text
-    json.dumps(reply.made)
+    json.dumps(reply.environment)
     assert math.isfinite(reply.cost_usd) and reply.cost_usd >= 0
     assert (reply.image is not None) == (reply.status is Status.OK)
     assert all(isinstance(one, bytes) for one in reply.extras.values())

@@ -328,7 +328,10 @@ def test_a_row_that_somebody_changed_is_said(ledger: bytes, tmp_path: Path, sql:
     (tmp_path / "ledger.sqlite").write_bytes(ledger)
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)) as connection:
         connection.execute(sql)
-    with Run.look(tmp_path) as seen, pytest.raises(SetupError, match=f"holds {said} that stillme did not"):
+    with (
+        Run.open_readonly(tmp_path) as seen,
+        pytest.raises(SetupError, match=f"holds {said} that stillme did not"),
+    ):
         load_design(seen)
 
 

@@ -227,7 +227,7 @@ def session(form: str, url: str, path: Path, dies_at: int) -> int:
         code = 1
         try:
             clock = Clock(dies_at)
-            with Run.hold(path, builtin()) as run:
+            with Run.open_for_writing(path, builtin()) as run:
                 clock.listen(folder_of(run))
                 left = Session(run, form, url, missing(run, form), tick=clock.tick).ship()
             code = 2 if left else 0

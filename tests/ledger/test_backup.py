@@ -35,7 +35,7 @@ def edits(path: Path) -> int:
 @pytest.fixture
 def ledger(tmp_path: Path, protocol: Protocol) -> Path:
     """Of a run with one edit, and its copy."""
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         add(run, "e1")
     return tmp_path / "r" / LEDGER
 
@@ -49,15 +49,15 @@ def spoil(path: Path) -> None:
 
 def test_a_copy_is_made_in_the_end_and_when_it_is_asked_for(ledger: Path, protocol: Protocol) -> None:
     assert edits(backup.backup_of(ledger)) == 1
-    with Run.hold(ledger.parent, protocol) as run:
+    with Run.open_for_writing(ledger.parent, protocol) as run:
         add(run, "e2")
         run.back_up()
         assert edits(backup.backup_of(ledger)) == 2
     made = backup.backup_of(ledger).stat().st_mtime_ns
-    with Run.hold(ledger.parent, protocol):
+    with Run.open_for_writing(ledger.parent, protocol):
         pass
     assert backup.backup_of(ledger).stat().st_mtime_ns == made, "nothing was added, so it is the same"
-    with Run.look(ledger.parent) as seen:
+    with Run.open_readonly(ledger.parent) as seen:
         seen.back_up()
 
 
@@ -72,7 +72,7 @@ def test_a_copy_is_made_now_and_then(ledger: Path, protocol: Protocol, monkeypat
         return done
 
     monkeypatch.setattr(backup, "back_up", noted)
-    with Run.hold(ledger.parent, protocol) as run:
+    with Run.open_for_writing(ledger.parent, protocol) as run:
         add(run, "e2")
         assert made.wait(30)
 
@@ -83,7 +83,7 @@ def test_damage_that_is_found_meanwhile_stops_the_run(
     monkeypatch.setattr(backup, "INTERVAL_S", 0.01)
     with (
         pytest.raises(backup.DamagedError, match="row 1 of edit is not what it was"),
-        Run.hold(ledger.parent, protocol) as run,
+        Run.open_for_writing(ledger.parent, protocol) as run,
     ):
         monkeypatch.setattr(
             backup, "rows_differing_from_backup", lambda part, kept: ["row 1 of edit is not what it was"]
@@ -107,7 +107,7 @@ def test_no_room_for_a_copy_is_no_reason_to_stop(
     monkeypatch.setattr(backup, "replace_file", full)
     with pytest.raises(SetupError, match="is full"):
         backup.back_up(ledger)
-    with Run.hold(ledger.parent, protocol) as run:
+    with Run.open_for_writing(ledger.parent, protocol) as run:
         add(run, "e2")
     assert edits(backup.backup_of(ledger)) == 1 and edits(ledger) == 2
 
@@ -159,7 +159,7 @@ def test_while_files_change_places_one_of_the_copies_is_whole(
 ) -> None:
     copy = backup.backup_of(ledger)
     old = copy.read_bytes()
-    with Run.hold(ledger.parent, protocol) as run:
+    with Run.open_for_writing(ledger.parent, protocol) as run:
         add(run, "e2")
     hashes = copy.with_name(f"{copy.name}.sha256")
     new = copy.read_bytes()
@@ -177,7 +177,7 @@ def test_a_changed_row_is_found_before_it_gets_into_the_copy(ledger: Path, proto
     spoil(ledger)
     with (
         pytest.raises(backup.DamagedError, match="row 1 of attempt is not what it was"),
-        Run.hold(ledger.parent, protocol) as run,
+        Run.open_for_writing(ledger.parent, protocol) as run,
     ):
         add(run, "e2")
     assert backup.backup_of(ledger).read_bytes() == good
@@ -300,7 +300,7 @@ def test_what_is_no_ledger_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_images_that_are_gone_or_cut_short_are_missed(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         stored = run.store(images.lossless(images.black(8)))
         run.append(stored.row).result()
         assert run.has_images([stored.sha256]) and run.fault(stored.sha256) == ""

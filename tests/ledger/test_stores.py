@@ -97,16 +97,16 @@ def test_keys_do_not_stand_in_the_file(tmp_path: Path, given: object, said: str)
 
 def test_a_run_keeps_to_its_store(tmp_path: Path, protocol: Protocol) -> None:
     one, two = (Store(url=f"memory://{uuid.uuid4().hex}") for _ in range(2))
-    with Run.hold(tmp_path / "run", protocol, one):
+    with Run.open_for_writing(tmp_path / "run", protocol, one):
         pass
     for other in (two, None):
         with pytest.raises(InputError, match=f"keeps its images in {one.url}; this audit says"):
-            with Run.hold(tmp_path / "run", protocol, other):
+            with Run.open_for_writing(tmp_path / "run", protocol, other):
                 pass
-    with Run.hold(tmp_path / "plain", protocol):
+    with Run.open_for_writing(tmp_path / "plain", protocol):
         pass
     with pytest.raises(InputError, match="keeps its images in its own folder; this audit says memory://"):
-        with Run.hold(tmp_path / "plain", protocol, one):
+        with Run.open_for_writing(tmp_path / "plain", protocol, one):
             pass
 
 

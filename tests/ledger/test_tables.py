@@ -32,7 +32,7 @@ AT = "2026-01-01T00:00:00.000+00:00"
 
 @pytest.fixture
 def run(tmp_path: Path, protocol: Protocol) -> Iterator[Run]:
-    with Run.hold(tmp_path / "r", protocol) as held:
+    with Run.open_for_writing(tmp_path / "r", protocol) as held:
         yield held
 
 

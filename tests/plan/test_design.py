@@ -76,14 +76,14 @@ def carried_out(held: Run, loaded: Config) -> Design:
 
 
 def test_a_design_is_read_back_as_it_was_made(controlled: Config) -> None:
-    with Run.hold(controlled.run, controlled.protocol) as held:
+    with Run.open_for_writing(controlled.run, controlled.protocol) as held:
         design = carried_out(held, controlled)
         assert held.query("SELECT count(*) FROM settings WHERE kind = 'measure'") == [(2,)]
         hashes = {row[0] for row in held.query("SELECT hash FROM settings WHERE kind = 'editor'")}
     assert hashes == {*design.editors.values(), *design.controls.values()} and len(hashes) == 3
     assert list(design.judges) == ["j"], "an instrument is not asked"
     assert design.measures["ch"] == settings_hash("measure", controlled.measures["ch"].effective)
-    with Run.look(controlled.run) as seen:
+    with Run.open_readonly(controlled.run) as seen:
         recalled = load_design(seen)
     for part in ("trials", "editors", "judges", "measures", "controls"):
         assert getattr(recalled, part) == getattr(design, part), part
@@ -92,7 +92,7 @@ def test_a_design_is_read_back_as_it_was_made(controlled: Config) -> None:
 
 
 def test_controls_are_made_by_whom_the_protocol_says_and_never_judged(controlled: Config) -> None:
-    with Run.hold(controlled.run, controlled.protocol) as held:
+    with Run.open_for_writing(controlled.run, controlled.protocol) as held:
         design = carried_out(held, controlled)
         ended = dict(held.query("SELECT key, status FROM edit"))
         sizes = dict(held.query("SELECT e.key, o.width FROM edit e JOIN object o ON o.sha256 = e.image"))

@@ -33,7 +33,7 @@ Rows = dict[str, list[tuple[object, ...]]]
 def edit(path: Path) -> None:
     """Plans an audit and makes its edits; judges and report are the same on every engine."""
     audit = config.load(path)
-    with Run.hold(audit.run, audit.protocol, audit.audit.objects) as held:
+    with Run.open_for_writing(audit.run, audit.protocol, audit.audit.objects) as held:
         design = pipeline.plan(held, audit, pipeline.gather(held, audit, Progress()))
         editing.edit(held, design, Progress(), StopEvent(), Budget(audit, 0.0))
 

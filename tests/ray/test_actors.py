@@ -35,7 +35,9 @@ class Odd:
             raise ValueError("no")
         time.sleep({"rest": 0.3, "sleep": 60}.get(word, 0))
         told = {"pid": os.getpid(), "threads": os.environ["OMP_NUM_THREADS"], "size": len(request.image)}
-        return EditReply(Status.OK, request.image[-9:], made=told, notes={"n": str(len(request.references))})
+        return EditReply(
+            Status.OK, request.image[-9:], environment=told, notes={"n": str(len(request.references))}
+        )
 
 
 def cannot_be_made() -> Odd:
@@ -71,10 +73,10 @@ def test_an_actor_is_kept_from_edit_to_edit_and_ends_with_the_work(cluster: Clus
     actors = cluster.apart({"odd": Odd}, ActorResources(most=2, gpus=0.0))
     editor = actors.editor("odd")
     first, second = editor.edit(asked()), editor.edit(asked())
-    assert first.made["pid"] == second.made["pid"] != os.getpid()
-    assert first.made["threads"] == "1"
+    assert first.environment["pid"] == second.environment["pid"] != os.getpid()
+    assert first.environment["threads"] == "1"
     actors.close()
-    process = psutil.Process(first.made["pid"]) if psutil.pid_exists(first.made["pid"]) else None
+    process = psutil.Process(first.environment["pid"]) if psutil.pid_exists(first.environment["pid"]) else None
     if process is not None:
         process.wait(timeout=20)
 
@@ -86,7 +88,7 @@ def test_two_threads_have_two_actors(actors: ActorPool) -> None:
     def ask() -> None:
         gate.wait()
         while len(pids) < 2:
-            pids.add(actors.editor("odd").edit(asked("rest")).made["pid"])
+            pids.add(actors.editor("odd").edit(asked("rest")).environment["pid"])
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
@@ -116,17 +118,17 @@ def test_an_error_in_the_actor_is_raised_here(actors: ActorPool) -> None:
 
 
 def test_after_the_deadline_the_actor_is_ended(actors: ActorPool) -> None:
-    pid = actors.editor("odd").edit(asked()).made["pid"]
+    pid = actors.editor("odd").edit(asked()).environment["pid"]
     late = actors.editor("odd", deadline=1.0).edit(asked("sleep"))
     assert late.status is Status.TIMEOUT and late.detail == "no answer after 1 s; its actor was ended"
-    assert actors.editor("odd", deadline=30).edit(asked()).made["pid"] != pid
+    assert actors.editor("odd", deadline=30).edit(asked()).environment["pid"] != pid
 
 
 @pytest.mark.parametrize("size", [10, MIN_STORE_BYTES - 1, MIN_STORE_BYTES, 3 * MIN_STORE_BYTES])
 def test_pictures_of_every_size_arrive_whole(actors: ActorPool, size: int) -> None:
     image = bytes(size - 9) + b"ends here"
     reply = actors.editor("odd").edit(asked(image=image, references=(b"one", b"two")))
-    assert (reply.made["size"], reply.image, reply.notes["n"]) == (size, b"ends here", "2")
+    assert (reply.environment["size"], reply.image, reply.notes["n"]) == (size, b"ends here", "2")
 
 
 def test_what_the_machine_lacks_reaches_the_user_as_a_sentence(cluster: Cluster) -> None:

@@ -74,7 +74,7 @@ def test_a_whole_audit_of_an_exported_folder(load_audit: Load, folder: Path) -> 
     report = path.read_text(encoding="utf-8")
     assert "Chosen portraits: 4 of FairFace." in report
     assert report.count("4 of 4 portraits are face-sized in their data set (384 pixels at the shorter side)") == 3
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         keys = {row[0] for row in seen.query("SELECT key FROM portrait")}
         kept = seen.query("SELECT source, source_id, split, licence FROM portrait ORDER BY source_id")
     table = pl.read_parquet(folder / "portraits.parquet")
@@ -106,7 +106,7 @@ def test_a_run_goes_on_wherever_the_folder_lies(load_audit: Load, folder: Path, 
 
 def test_no_path_of_this_machine_stands_in_the_run(load_audit: Load, folder: Path, tmp_path: Path) -> None:
     config = audit(load_audit)
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         pipeline.plan(held, config, pipeline.gather(held, config, Progress()))
         assert str(tmp_path) not in str(held.last_audit())
 

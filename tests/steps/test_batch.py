@@ -68,7 +68,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path, protocol: Protocol) -> Iterator[Run]:
-    with Run.hold(tmp_path / "run", protocol) as held:
+    with Run.open_for_writing(tmp_path / "run", protocol) as held:
         yield held
 
 
@@ -123,7 +123,7 @@ def test_killed_between_any_two_steps_nothing_is_made_or_paid_for_twice(
         runs = [path for path in tmp_path.iterdir() if path.name.startswith("dies-")]
         assert len(runs) == said["died"] + 2
         for path in runs:
-            with Run.hold(path, protocol) as run:
+            with Run.open_for_writing(path, protocol) as run:
                 check(server, run)
 
 
@@ -138,7 +138,7 @@ def test_a_batch_that_was_made_without_an_answer_is_found_and_not_made_again(run
 def test_batches_of_other_runs_are_left_alone(tmp_path: Path, protocol: Protocol) -> None:
     with serving(Switches(batch_after_s=3600, page=1)) as server:
         for name in ("one", "two"):
-            with Run.hold(tmp_path / name, protocol) as run:
+            with Run.open_for_writing(tmp_path / name, protocol) as run:
                 session = Session(run, "openai", url(server, "openai"), items("openai"), wait_s=0)
                 assert session.ship() == set(items("openai"))
                 assert len(made(server, run)) == 2
@@ -146,7 +146,7 @@ def test_batches_of_other_runs_are_left_alone(tmp_path: Path, protocol: Protocol
 
 
 def recorded_in(path: Path, protocol: Protocol) -> int:
-    with Run.hold(path, protocol) as run:
+    with Run.open_for_writing(path, protocol) as run:
         return len(recorded(run))
 
 
@@ -368,7 +368,7 @@ def test_an_audit_is_judged_in_batches_at_half_the_price_and_only_leftovers_are_
     with serving(Switches(malformed=0.2, output_blocked=0.1, batch_expires=0.1, seed=4)) as server:
         audit = load_audit(judges=judges(server))
         pipeline.run(audit, Progress())
-        with Run.look(audit.run) as run:
+        with Run.open_readonly(audit.run) as run:
             ended = Counter(status for (status,) in run.query("SELECT status FROM verdict"))
             edits = len(run.query("SELECT 1 FROM edit WHERE status = 'ok'"))
             costs = {cost for (cost,) in run.query("SELECT cost_usd FROM attempt WHERE usage <> ''")}

@@ -153,7 +153,7 @@ def test_a_run_ends_below_its_limit_and_the_free_editor_is_complete(load_audit: 
     loaded = load_audit(editors=editors, engine={"workers": 4}, budgets={"cost_usd": 9.0})
     with pytest.raises(IncompleteError, match=r"the budget of 1 USD is reached \(0\.90 USD spent"):
         pipeline.run(with_max_cost(loaded, 1.0), Progress())
-    with Run.look(loaded.run) as seen:
+    with Run.open_readonly(loaded.run) as seen:
         made = dict(
             seen.query(
                 "SELECT t.editor, count(*) FROM edit e JOIN trial t ON t.edit = e.key GROUP BY t.editor ORDER BY 1"

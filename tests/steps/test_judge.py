@@ -93,14 +93,14 @@ def calls(server: Server) -> list[dict[str, Any]]:
 
 
 def table(config: Config, sql: str) -> list[tuple[Any, ...]]:
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         return seen.query(sql)
 
 
 def test_both_judges_score_every_edit_on_the_axes_of_its_prompt(load_audit: Load, server: Server) -> None:
     config = audit(load_audit, [row(server, "gemini"), row(server)])
     pipeline.run(config, Progress())
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         judged = tidy(seen, load_design(seen)).judged
     assert judged["status"].unique().to_list() == ["ok"]
     assert judged["score"].is_between(1, 5).all()
@@ -148,7 +148,7 @@ def test_second_looks_are_asked_apart_and_are_in_no_score(load_audit: Load, serv
     pipeline.run(config, Progress())
     assert len(calls(server)) == 12
     assert table(config, "SELECT repeat, count(*) FROM verdict GROUP BY 1") == [(0, 6), (1, 6)]
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         assert tidy(seen, load_design(seen)).judged["trial"].n_unique() == 6
     found = pipeline.status(config.run)
     assert sum(found["verdicts"]["openai"].values()) == found["verdicts_done"] == found["second_looks_done"] == 6
@@ -158,7 +158,7 @@ def test_second_looks_are_asked_apart_and_are_in_no_score(load_audit: Load, serv
 def test_a_request_can_be_made_again_from_the_ledger_alone(load_audit: Load, server: Server) -> None:
     config = audit(load_audit, [row(server)])
     pipeline.run(config, Progress())
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         rows = seen.query(
             "SELECT c.source, c.edited, q.content FROM call c JOIN question q ON q.hash = c.question"
         )

@@ -39,12 +39,12 @@ ONE = {"race": ["white"], "gender": ["female"], "age": ["20s"]}
 
 
 def all_of(found: Path | Config) -> Tidy:
-    with Run.look(found.run if isinstance(found, Config) else found) as seen:
+    with Run.open_readonly(found.run if isinstance(found, Config) else found) as seen:
         return tidy(seen, load_design(seen))
 
 
 def rows(path: Path) -> list[tuple[object, ...]]:
-    with Run.look(path) as seen:
+    with Run.open_readonly(path) as seen:
         return seen.query("SELECT * FROM measurement ORDER BY key")
 
 
@@ -211,7 +211,7 @@ def test_a_bug_in_an_instrument_costs_an_attempt_and_is_tried_again(
     with pytest.raises(IncompleteError, match="measurements missing: 3"):
         pipeline.run(config, Progress())
     assert rows(config.run) == []
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         crashes = seen.query("SELECT detail FROM attempt WHERE status = 'crashed'")
     assert crashes == [("ZeroDivisionError: a bug",)] * 3
     instrument.is_broken = False
@@ -220,7 +220,7 @@ def test_a_bug_in_an_instrument_costs_an_attempt_and_is_tried_again(
 
 
 def test_figures_stand_in_the_ledger_as_plain_json(measured: Path) -> None:
-    with Run.look(measured / "run") as seen:
+    with Run.open_readonly(measured / "run") as seen:
         texts = [row[0] for row in seen.query("SELECT figures FROM measurement WHERE measure = 'skin'")]
     assert set(measures.FIGURES["skin_tone_shift"]) == set(json.loads(texts[0]))
 

@@ -48,7 +48,7 @@ def test_nothing_of_it_is_stored(load_audit: Load) -> None:
     config = load_audit(sources=SHARED)
     with pytest.raises(InputError, match="Let them keep different `groups`"):
         pipeline.run(config, Progress())
-    with Run.look(config.run) as run:
+    with Run.open_readonly(config.run) as run:
         assert run.query("SELECT count(*) FROM portrait") == [(0,)]
 
 
@@ -62,7 +62,7 @@ def test_the_command_line_says_so(write_audit: Write, capsys: pytest.CaptureFixt
 def test_sources_that_share_nobody_are_put_together(load_audit: Load) -> None:
     apart = [heads("young", race=["white"], age=["20s"]), heads("old", race=["white"], age=["60s"])]
     config = load_audit(sources=apart)
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         stored = portraits.gather(held, config, Progress())
     assert [one.key for one in stored] == [one.key for one in portraits.list_portraits(config)] and len(
         stored

@@ -32,7 +32,7 @@ def run(studied: Path, tmp_path: Path) -> Path:
     """The run, for this test alone; its pictures are those of the original."""
     copy = tmp_path / "run"
     copy.mkdir()
-    with Run.look(studied) as seen:
+    with Run.open_readonly(studied) as seen:
         seen.connection.execute("VACUUM INTO ?", (str(copy / "ledger.sqlite"),))
     (copy / "objects").symlink_to(studied / "objects")
     return copy
@@ -98,7 +98,7 @@ def test_importing_again_adds_only_what_is_new(run: Path, opened: Open) -> None:
     raters.whole("bob", by_arm)
     later = rated.take(run, raters.exported("csv"), made.key)
     assert (later.added, later.known) == (first.added, first.added)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         assert seen.query("SELECT count(*) FROM rating") == [(2 * first.added,)]
         assert made.key.read_text(encoding="utf-8") and "secret" not in next(iter(seen.studies().values()))
 
@@ -115,7 +115,7 @@ def test_whoever_is_not_done_waits_and_whoever_left_is_kept_apart(run: Path, ope
     inputs = gather(Asked(run))
     assert inputs.ratings is not None and inputs.ratings["rater"].n_unique() == 1
     assert any("left before the end" in note for note in inputs.scores.notes)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         assert seen.query("SELECT count(DISTINCT rater) FROM rating WHERE sitting = 'returned'") == [(1,)]
 
 
@@ -130,7 +130,7 @@ def test_raters_left_out_withdrawn_or_taken_back_leave_the_analysis(run: Path, o
         raters.desk.do(lambda c: c.execute(told))
 
     def people() -> int:
-        with Run.look(run) as seen:
+        with Run.open_readonly(run) as seen:
             found = rated.imported(seen, seen.protocol()).ratings
         return 0 if found is None else found["rater"].n_unique()
 
@@ -238,7 +238,7 @@ def test_every_fault_is_said_at_once_with_its_row(run: Path, opened: Open) -> No
     assert "ratings.csv:4: task: the study has no task 'none'" in said
     assert "ratings.csv:5: ms: 'soon' is not a number" in said
     assert "is answered in row 10 already" in said
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         assert seen.studies() == {}, "nothing was taken in"
 
 

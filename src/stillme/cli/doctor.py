@@ -337,7 +337,7 @@ def check_audit(file: Path, cards: tuple[Gpu, ...] | None) -> AuditNeeds:
         ready=not lacks,
         name=config.audit.name,
         lacks=lacks,
-        met=tuple(f"{need.key_env} is set ({_lower(need.who)})." for need in met),
+        met=tuple(f"{need.key_env} is set ({_lower(need.needed_by)})." for need in met),
         notes=(*gpu_notes, *weight_notes),
     )
 
@@ -347,7 +347,7 @@ def _lacks(needed: Iterable[AuditRequirement]) -> tuple[MissingRequirement, ...]
     backends_by_lack: dict[tuple[str, str], list[str]] = {}
     for need in needed:
         for lack in _missing(need):
-            backends_by_lack.setdefault(lack, []).append(need.who)
+            backends_by_lack.setdefault(lack, []).append(need.needed_by)
     lacks = []
     for (what, how), names in backends_by_lack.items():
         first, *others = dict.fromkeys(names)

@@ -430,7 +430,7 @@ class DiffusersEditor:
         sentence = f"{self.label} ran out of memory with offload: {self._offload} ({reason})."
         if not self._edited and not self._remaining_offloads():
             raise SetupError(sentence, self._remedy())
-        return EditReply(Status.CRASHED, detail=f"{sentence} {self._remedy()}", made=self._made)
+        return EditReply(Status.CRASHED, detail=f"{sentence} {self._remedy()}", environment=self._made)
 
     def _remedy(self) -> str:
         return (
@@ -452,7 +452,7 @@ class DiffusersEditor:
             outcome = Outcome(self._round_trip(pictures[0]))
         else:
             outcome = self.call([Image.fromarray(picture) for picture in pictures], request)
-        reply = EditReply(Status.OK, made=self._made, notes=outcome.notes, extras=outcome.extras)
+        reply = EditReply(Status.OK, environment=self._made, notes=outcome.notes, extras=outcome.extras)
         n_nan = int(np.count_nonzero(~np.isfinite(outcome.picture)))
         if n_nan:
             detail = f"{n_nan:,} of {outcome.picture.size:,} values of the picture are not numbers (NaN)"

@@ -118,7 +118,7 @@ class GeminiEditor:
             text,
             cost_usd=hosted.expected_usd(self.price),
             request_id=request_id,
-            made={"model_version": body["modelVersion"]} if body.get("modelVersion") else {},
+            environment={"model_version": body["modelVersion"]} if body.get("modelVersion") else {},
             notes=hosted.earlier_attempts(answer.attempts),
             extras={f"picture_{n}": content for n, content in enumerate(pictures[1:], 2)},
         )

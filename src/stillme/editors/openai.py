@@ -155,7 +155,7 @@ class OpenaiEditor:
             image,
             cost_usd=hosted.cost_usd(self.price, tokens),
             request_id=answer.request_id,
-            made=details.get("made", {}),
+            environment=details.get("made", {}),
             notes={**details.get("notes", {}), **hosted.earlier_attempts(answer.attempts)},
             extras=details.get("extras", {}),
         )

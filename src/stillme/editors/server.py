@@ -339,7 +339,7 @@ def _edit_response(reply: EditReply, desk: EditorWorker) -> Response:
         return _failed_edit_response(reply)
     details = {
         "settings": desk.settings,
-        "made": dict(reply.made),
+        "made": dict(reply.environment),
         "notes": dict(reply.notes),
         "extras": {name: _base64(content) for name, content in reply.extras.items()},
     }

@@ -69,13 +69,13 @@ class WorkerDiedError(Exception):
 class EditorProxy:
     """An editor that lives in the children."""
 
-    apart: ProcessPool
+    pool: ProcessPool
     name: str
     deadline: float | None = None  # seconds
 
     def edit(self, request: EditRequest) -> EditReply:
         try:
-            reply: EditReply = self.apart.ask(self.name, "edit", request, self.deadline)
+            reply: EditReply = self.pool.ask(self.name, "edit", request, self.deadline)
         except TimeoutError:
             return EditReply(Status.TIMEOUT, detail=f"no answer after {self.deadline:g} s; its process was ended")
         except WorkerDiedError as error:
@@ -87,11 +87,11 @@ class EditorProxy:
 class MeasureProxy:
     """Instruments that live in the children."""
 
-    apart: ProcessPool
+    pool: ProcessPool
     name: str
 
     def measure(self, request: MeasureRequest) -> list[Reading]:
-        readings: list[Reading] = self.apart.ask(self.name, "measure", request)
+        readings: list[Reading] = self.pool.ask(self.name, "measure", request)
         return readings
 
 

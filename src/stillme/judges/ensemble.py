@@ -102,9 +102,9 @@ def decisions(adjudications: Iterable[Adjudication]) -> pl.DataFrame:
     scores: dict[tuple[str, str, str], dict[str, int | None]] = {}  # edit, prompt, axis -> reviewer -> score
     for decision in adjudications:
         by_reviewer = scores.setdefault((decision.edit, decision.prompt, decision.axis), {})
-        by_reviewer.pop(decision.who, None)  # the newest is last
+        by_reviewer.pop(decision.reviewer, None)  # the newest is last
         if not decision.withdrawn:
-            by_reviewer[decision.who] = decision.score
+            by_reviewer[decision.reviewer] = decision.score
     rows = [
         (*subject, list(by_reviewer.values())[-1], len(set(by_reviewer.values())) > 1)
         for subject, by_reviewer in scores.items()

@@ -139,7 +139,7 @@ class ServiceError:
 
 @dataclass(frozen=True)
 class ProviderFormat:
-    """A provider's HTTP format. `names`: our name of a parameter -> the provider's. `joint`: see Illustrated."""
+    """A provider's HTTP format. `names`: our name of a parameter -> the provider's. `joint`: see ImageQuestion."""
 
     service: str  # its name in sentences
     base_url: str

@@ -33,7 +33,7 @@ _OVER = (Step.IMPORTED, Step.FAILED)
 
 @dataclass(frozen=True)
 class Shard:
-    """Calls that are sent together. `made`: the time at which its batch was created."""
+    """Calls that are sent together. `created_at`: the time at which its batch was created."""
 
     key: str
     calls: tuple[str, ...]
@@ -42,7 +42,7 @@ class Shard:
     batch: str = ""
     outputs: tuple[str, ...] = ()
     detail: str = ""
-    made: str = ""
+    created_at: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -55,9 +55,9 @@ class Shard:
 
     def after(self, step: Step, at: str, **fields: str | Sequence[str]) -> Shard:
         """The shard after a step that happened at that time and set these fields."""
-        made = at if fields.get("batch") else self.made
+        made = at if fields.get("batch") else self.created_at
         values = {name: tuple(value) if name == "outputs" else value for name, value in fields.items()}
-        return replace(self, step=step, made=made, **values)  # type: ignore[arg-type]
+        return replace(self, step=step, created_at=made, **values)  # type: ignore[arg-type]
 
 
 def plan(run: Run, judge: str, settings: str, shard: Shard) -> Future[None]:

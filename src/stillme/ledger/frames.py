@@ -312,7 +312,9 @@ def features(run: Run) -> pl.DataFrame:
 
 def decisions(run: Run) -> pl.DataFrame:
     """All decisions of people, the oldest first."""
-    rows = [(d.edit, d.prompt, d.axis, d.score, d.withdrawn, d.who, d.why, d.at) for d in run.adjudications()]
+    rows = [
+        (d.edit, d.prompt, d.axis, d.score, d.withdrawn, d.reviewer, d.reason, d.at) for d in run.adjudications()
+    ]
     schema: dict[str, Any] = dict.fromkeys(("edit", "prompt", "axis"), pl.String)
     schema |= {"score": pl.Int64, "withdrawn": pl.Boolean} | dict.fromkeys(("who", "because", "at"), pl.String)
     return pl.DataFrame(rows, schema=schema, orient="row")

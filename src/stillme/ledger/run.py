@@ -81,7 +81,7 @@ def now() -> str:
 
 
 class Run:
-    """A run directory. Use `Run.hold` to write, `Run.look` to read beside a writer."""
+    """A run directory. Use `Run.open_for_writing` to write, `Run.open_readonly` to read beside a writer."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Run:
 
     @classmethod
     @contextmanager
-    def hold(cls, path: Path, protocol: Protocol, objects: Store | None = None) -> Iterator[Run]:
+    def open_for_writing(cls, path: Path, protocol: Protocol, objects: Store | None = None) -> Iterator[Run]:
         """Open the run for writing, made if new, locked for this process.
 
         A run of another protocol or another store is refused.
@@ -125,17 +125,17 @@ class Run:
 
         A ledger of an earlier stillme is brought up to date first, which needs the run unlocked.
         """
-        with cls.look(path) as run:
+        with cls.open_readonly(path) as run:
             protocol, objects = run.protocol(), _store(run.meta())
         if not is_current(path / LEDGER):
-            with cls.hold(path, protocol, objects):
+            with cls.open_for_writing(path, protocol, objects):
                 pass
         with closing(connect(path / LEDGER)) as connection, _open_writer(path / LEDGER) as (writer, keeper):
             yield cls(path, connection, writer=writer, keeper=keeper)
 
     @classmethod
     @contextmanager
-    def look(cls, path: Path) -> Iterator[Run]:
+    def open_readonly(cls, path: Path) -> Iterator[Run]:
         """Open the run for reading; a writer may be at work meanwhile."""
         backup.check(path / LEDGER)
         if not (path / LEDGER).is_file():
@@ -360,7 +360,7 @@ class Run:
 
     def add_adjudication(self, adjudication: Adjudication) -> Future[None]:
         a = adjudication
-        row = (None, a.edit, a.prompt, a.axis, a.score, int(a.withdrawn), a.who, a.why, a.at or now())
+        row = (None, a.edit, a.prompt, a.axis, a.score, int(a.withdrawn), a.reviewer, a.reason, a.at or now())
         return self.append(RowInsert("adjudication", row))
 
     def adjudications(self) -> list[Adjudication]:
@@ -373,8 +373,8 @@ class Run:
                 prompt=prompt,
                 axis=axis,
                 score=score,
-                who=who,
-                why=why,
+                reviewer=who,
+                reason=why,
                 at=at,
                 withdrawn=bool(withdrawn),
             )

@@ -199,7 +199,7 @@ def chosen_experiments(audit: Audit, only: Sequence[str]) -> tuple[str, ...]:
 class AuditRequirement:
     """What somebody in an audit cannot work without: a key in an environment variable, packages of extras."""
 
-    who: str
+    needed_by: str
     key_env: str | None = None
     packages: tuple[str, ...] = ()
 
@@ -207,8 +207,8 @@ class AuditRequirement:
 def check_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> None:
     """Every key and every package that a run will need, before it spends anything. `parts`: of the audit."""
     for need in (*needs(config, parts), *inner_keys(config, parts)):
-        backends.require_key(need.key_env, need.who)
-        backends.require_packages(need.packages, need.who)
+        backends.require_key(need.key_env, need.needed_by)
+        backends.require_packages(need.packages, need.needed_by)
 
 
 def needs(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[AuditRequirement]:

@@ -325,7 +325,7 @@ def _stereotype(
                 settings=settings[row.id],
                 seed=row.seed or 0,
                 partner=scene.partner,
-                about=scene.about,
+                about=scene.metadata,
             )
 
 

@@ -31,7 +31,7 @@ SWAPPED = "swapped"  # the first of two portraits is not of the stereotyped gend
 class StereotypePrompt:
     """One request: a sentence, and the portrait or the two that it starts from.
 
-    about: `mode`; `target`, `other`, `stereotype`; `pronoun` (none, they, or a gender's own) and what it points
+    metadata: `mode`; `target`, `other`, `stereotype`; `pronoun` (none, they, or a gender's own) and what it points
     at, `cue` (none, neutral, pro or anti the stereotype); `order`: whether the target is named first or second;
     `source`: the gender of the first portrait; `congruent`: whether that is the stereotyped one.
     """
@@ -41,7 +41,7 @@ class StereotypePrompt:
     text: str
     portrait: Portrait
     partner: Portrait | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 Pair = Mapping[str, Portrait]  # gender -> portrait
@@ -92,7 +92,7 @@ def scenes(
                     text=sentence.text,
                     portrait=pair[first],
                     partner=pair[second] if second else None,
-                    about={
+                    metadata={
                         "mode": mode,
                         "target": prompt.target,
                         "other": prompt.other,

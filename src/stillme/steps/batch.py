@@ -278,7 +278,7 @@ class _BatchSubmitter:
         Answers that are not wanted today stay where they are: they are paid for, and may be wanted again.
         """
         axes = {key: self.wanted[key].axes for key in shard.calls if key in self.wanted}
-        done = recorded(self.run, shard.calls, shard.made)
+        done = recorded(self.run, shard.calls, shard.created_at)
         waiting: list[Future[None]] = []
 
         async def wait_for_commits() -> None:
@@ -294,7 +294,9 @@ class _BatchSubmitter:
                 if key not in done:
                     done.add(key)
                     request_id = exchange.request_id or shard.batch
-                    waiting.append(self.keep(key, replace(exchange, started=shard.made, request_id=request_id)))
+                    waiting.append(
+                        self.keep(key, replace(exchange, started=shard.created_at, request_id=request_id))
+                    )
                 if len(waiting) >= MAX_UNCOMMITTED:
                     await wait_for_commits()
             await wait_for_commits()
@@ -311,7 +313,9 @@ class _BatchSubmitter:
     async def _tidy(self) -> None:
         """What a killed process left: a shard that nothing is missing of, files that no shard needs."""
         for shard in self.open_shards:
-            if shard.key not in self.shards and set(shard.calls) <= recorded(self.run, shard.calls, shard.made):
+            if shard.key not in self.shards and set(shard.calls) <= recorded(
+                self.run, shard.calls, shard.created_at
+            ):
                 await self._note(shard, Step.IMPORTED if shard.step is Step.ENDED else Step.FAILED)
         needed = {shard.key for shard in self.open_shards}
         for name in {path.name.partition(".")[0] for path in self.folder.glob("*")} - needed:

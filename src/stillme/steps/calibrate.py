@@ -141,7 +141,7 @@ def calibrate(config: Config, progress: Progress) -> Calibration:
     budgets = config.audit.budgets.model_copy(update={"edits": None})
     local = replace(config, audit=config.audit.model_copy(update={"engine": engine, "budgets": budgets}))
     stop = StopEvent()
-    with Run.hold(config.run, config.protocol, config.audit.objects) as run:
+    with Run.open_for_writing(config.run, config.protocol, config.audit.objects) as run:
         budget = Budget(local, run.spent_usd())
         audited = make_design(config, gather(run, config, progress), run)
         pairs = replace(calibration_design(audited), config=local)

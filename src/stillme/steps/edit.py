@@ -143,7 +143,7 @@ class EditStep(Step[Trial, EditReply]):
         return self.ledger.add_edit(edit, attempt, image, self._provenance(reply))
 
     def _provenance(self, reply: EditReply) -> EditProvenance | None:
-        if not (reply.made or reply.notes or reply.extras):
+        if not (reply.environment or reply.notes or reply.extras):
             return None
         extras: dict[str, StoredImage] = {}
         for name, content in reply.extras.items():
@@ -154,7 +154,7 @@ class EditStep(Step[Trial, EditReply]):
                     images.UNKNOWN
                 )  # an extra that is no image is kept all the same, and costs the edit nothing
             extras[name] = self.ledger.store(content, facts)
-        return EditProvenance(circumstances=reply.made, notes=reply.notes, extras=extras)
+        return EditProvenance(circumstances=reply.environment, notes=reply.notes, extras=extras)
 
     def proxy(self, pool: ProcessPool | ActorPool, name: str) -> Any:
         return pool.editor(name, self.config.editor(name).deadline)

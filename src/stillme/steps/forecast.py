@@ -164,7 +164,7 @@ def look_ahead(config: Config) -> Forecast:
     portraits = list_portraits(config)
     inputs = PlanInputs()
     if (config.run / LEDGER).is_file():
-        with Run.look(config.run) as run:
+        with Run.open_readonly(config.run) as run:
             run.expect(config.protocol)
             inputs = load_plan_inputs(run, config, portraits)
     design = make_design(config, portraits, inputs=with_placeholders(config, portraits, inputs))
@@ -247,7 +247,7 @@ class _Done:
 def _read_done(config: Config, design: Design) -> _Done:
     if not (config.run / LEDGER).is_file():
         return _Done()
-    with Run.look(config.run) as run:
+    with Run.open_readonly(config.run) as run:
         run.expect(config.protocol)
         unmeasured, n_measured = pending_measurements(run, design)
         verdicts = run.keys("verdict")
@@ -442,7 +442,7 @@ def _forecast_calibration(design: Design) -> Iterator[CalibrationForecast]:
         return
     calibration = None
     if (config.run / LEDGER).is_file():
-        with Run.look(config.run) as run:
+        with Run.open_readonly(config.run) as run:
             calibration = findings(run, design)
     verdicts = (
         {} if calibration is None else {name: calibration.verdict(name).value for name in calibration.judges}

@@ -256,7 +256,7 @@ def test_a_budget_stops_before_it_is_passed(runs: tuple[Path, Path], tmp_path: P
 
 
 def made(run: Path) -> int:
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         return int(seen.query("SELECT count(*) FROM edit")[0][0])
 
 

@@ -143,7 +143,7 @@ class Seeing(Server):
             "WHERE t.experiment = ? AND l.dimension = ? AND e.status = 'ok'"
         )
         assert self.protocol.calibration is not None
-        with Run.look(self.path) as seen:
+        with Run.open_readonly(self.path) as seen:
             for prompt, source, edited, group in seen.query(sql, (CALIBRATE, dimension)):
                 kind = self.protocol.calibration.kind(prompt)
                 yield ((edited, source) if kind.swaps else (source, edited)), (kind, group)

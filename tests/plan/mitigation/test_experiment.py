@@ -77,7 +77,7 @@ class Experiment:
     """A finished run: its scores, its tables, its page."""
 
     def __init__(self, settled: Config) -> None:
-        with Run.look(settled.run) as run:
+        with Run.open_readonly(settled.run) as run:
             self.design: Design = load_design(run)
             self.tidy: Tidy = tidy(run, self.design)
             protocol = settled.protocol

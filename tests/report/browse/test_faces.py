@@ -19,7 +19,7 @@ from tests.report.browse import made
 
 
 def portraits(run: Path) -> dict[str, bytes]:
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         return {image: seen.image(image) for (image,) in seen.query("SELECT DISTINCT image FROM portrait")}
 
 
@@ -86,7 +86,7 @@ def test_no_file_of_a_blurred_bundle_holds_a_clear_face(heads_run: Path, tmp_pat
     made.write(run, folder, "blur")
     hidden = {path.name: path.read_bytes() for path in folder.rglob("*.webp")}
     assert clear_ones.keys() == hidden.keys() and not set(clear_ones.values()) & set(hidden.values())
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         originals = {row[0] for row in seen.query("SELECT sha256 FROM object")}
         pictures = {name[:20]: seen.image(name) for name in originals}
     files = [path for path in folder.rglob("*") if path.is_file()]

@@ -99,7 +99,7 @@ def test_who_wants_few_edits_to_browse_gets_few_and_reads_it_there(
 
 
 def test_a_report_of_this_very_state_stays(run: Path, report: Path) -> None:
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         assert folder.is_current(seen, run / "report.html")
         assert not folder.is_current(seen, run / "report.html", "blur")
     out = io.StringIO()
@@ -124,7 +124,7 @@ def test_a_failure_leaves_the_old_report_whole(run: Path, report: Path, monkeypa
         raise RuntimeError("no room")
 
     monkeypatch.setitem(folder.MAKERS, "cards", fail)
-    with Run.look(run) as seen, pytest.raises(RuntimeError):
+    with Run.open_readonly(run) as seen, pytest.raises(RuntimeError):
         folder.write(seen, load_design(seen), run / "report.html", only=["tables", "cards"])
     assert {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()} == before
     assert not [path for path in run.iterdir() if path.name.startswith(".report")]

@@ -44,7 +44,7 @@ def build(
     loaded = config.load(path)
     portraits = people(races)
     design = make_design(loaded, [portrait for portrait, _ in portraits])
-    with Run.hold(run, loaded.protocol) as held:
+    with Run.open_for_writing(run, loaded.protocol) as held:
         for portrait, picture in portraits:
             held.add_portrait(portrait, picture)
         record_design(held, design)

@@ -134,7 +134,7 @@ def test_nothing_in_a_bundle_says_what_raters_must_not_know(
 ) -> None:
     files = sorted(path for path in (folder / preset).rglob("*") if path.is_file())
     content = b"\n".join(str(path.relative_to(folder)).encode() + path.read_bytes() for path in files)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         design = load_design(seen)
         secret = {word for t in design.trials for word in (t.key, t.edit, t.portrait, t.image, t.settings)}
         secret |= {word for p in design.portraits for word in (p.source_id, p.image)}

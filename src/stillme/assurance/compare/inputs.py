@@ -146,7 +146,7 @@ def read(name: str, path: Path, protocol: Path | None = None, preset: str | None
 
 
 def of_run(name: str, path: Path) -> Side:
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         design = load_design(run)
         config, frames = design.config, tidy(run, design)
         pending = frames.asked_for.filter(pl.col("status") == Status.PENDING.value)

@@ -182,7 +182,7 @@ def calls(design: Design) -> int:
     config = design.config
     n_edits, n_looks = len(design.distinct_edits()), 0
     if (config.run / LEDGER).is_file():
-        with Run.look(config.run) as run:
+        with Run.open_readonly(config.run) as run:
             n_edits, n_looks = len(pending_edits(run, design)), len(pending_judge_tasks(run, design))
     n_remote = sum(config.judges[name].is_remote for name in design.judges)
     n_repeats = ceil(n_edits * n_remote * config.audit.judging.repeats)
@@ -192,7 +192,7 @@ def calls(design: Design) -> int:
 def _calls_made(party: SequentialAudit) -> int:
     if not (party.config.run / LEDGER).is_file():
         return 0
-    with Run.look(party.config.run) as run:
+    with Run.open_readonly(party.config.run) as run:
         return int(run.query("SELECT count(*) FROM attempt")[0][0])
 
 

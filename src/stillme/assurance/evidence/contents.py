@@ -67,7 +67,7 @@ def bundle(
     faces = faces or about.read(path / report_folder.FOLDER).get("faces") or SHOW
     if target.is_dir() or target.suffix != ".zip":
         raise InputError(f"{target} cannot be a bundle.", "Give a file whose name ends with .zip.")
-    with Run.look(path) as run, disk(target):
+    with Run.open_readonly(path) as run, disk(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with temporary_path(target.with_suffix(".packing"), folder=True) as folder:
             manifest = _fill(run, folder, faces, images, say)
@@ -80,7 +80,7 @@ def _fill(run: Run, folder: Path, faces: str, images: bool, say: Say) -> Manifes
     """Everything is made from the copy, so that nothing in it is older or newer than its ledger."""
     say("Bundle: copying the ledger")
     copy(run.path / LEDGER, folder / LEDGER)
-    with Run.look(folder) as copied:
+    with Run.open_readonly(folder) as copied:
         copied.objects = run.objects
         design = load_design(copied)
         if (run.path / KEPT).is_dir():  # the analysis takes longest: one of the same state need not be repeated

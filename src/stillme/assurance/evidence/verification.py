@@ -112,7 +112,7 @@ def _verify_ledger(
     versions = _read_versions(files)
     compared, notes, keys = DiffSummary(), tuple(_version_changes(versions)), 0
     try:
-        with Run.look(folder) as run:
+        with Run.open_readonly(folder) as run:
             run.objects = PlaceholderImages()  # type: ignore[assignment]
             design = load_design(run)
             wrong_rows = list(rows_with_wrong_key(run, design))

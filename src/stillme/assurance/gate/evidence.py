@@ -104,7 +104,7 @@ def look(path: Path, protocol: Path | None = None, seed: int = 0) -> Evidence:
 def protocol_of(path: Path | None, protocol: Path | None = None) -> Protocol:
     """What the path is judged by, without reading its scores."""
     if path is not None and (path / LEDGER).is_file():
-        with Run.look(path) as run:
+        with Run.open_readonly(path) as run:
             return run.protocol()
     return load(protocol or BUILTIN)
 
@@ -115,7 +115,7 @@ def protocol_of(path: Path | None, protocol: Path | None = None) -> Protocol:
 def _of_run(path: Path, protocol: Path | None, seed: int) -> Evidence:
     audit = Audit(gather(Asked(path, protocol)), seed)
     experiments = audit.scores["experiment"].unique().to_list()
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         part = load_design(run).only(experiments)
         left = MissingWork(edits=len(pending_edits(run, part)), verdicts=len(pending_judge_tasks(run, part)))
     judges = partial(_calibrated, path)
@@ -124,7 +124,7 @@ def _of_run(path: Path, protocol: Path | None, seed: int) -> Evidence:
 
 def _calibrated(path: Path) -> Mapping[str, JudgeCalibration]:
     """Every judge of a run, calibrated or not."""
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         design = load_design(run)
         findings = calibrate.findings(run, design)
     judges = dict.fromkeys(design.judges, JudgeCalibration(None))

@@ -237,8 +237,8 @@ class Desk:
             prompt=trial.prompt,
             axis=axis.id,
             score=score,
-            who=who,
-            why=why,
+            reviewer=who,
+            reason=why,
             at=now(),
             withdrawn=said.withdraw,
         )
@@ -248,8 +248,8 @@ class Desk:
 
     def _last(self, one: Adjudication) -> Adjudication | None:
         """The newest word of the same person about the same thing, as the run has it."""
-        about = (one.edit, one.prompt, one.axis, one.who)
-        said = [a for a in self.run.adjudications() if (a.edit, a.prompt, a.axis, a.who) == about]
+        about = (one.edit, one.prompt, one.axis, one.reviewer)
+        said = [a for a in self.run.adjudications() if (a.edit, a.prompt, a.axis, a.reviewer) == about]
         return said[-1] if said else None
 
     def _is_said(self, one: Adjudication) -> bool:
@@ -258,7 +258,7 @@ class Desk:
             return False
         if one.withdrawn and last.withdrawn:
             return True
-        return (last.score, last.why, last.withdrawn) == (one.score, one.why, one.withdrawn)
+        return (last.score, last.reason, last.withdrawn) == (one.score, one.reason, one.withdrawn)
 
 
 def _score(said: Decision, axis: Axis) -> int | None:

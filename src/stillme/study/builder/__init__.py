@@ -86,7 +86,7 @@ class Built:
 def build(run: Path, folder: Path, wanted: Wanted, say: Callable[[str], None] = lambda _: None) -> Built:
     """Builds a bundle into a new folder and its key beside it, or says why not and leaves nothing behind."""
     _refuse(folder, wanted)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         design = load_design(seen)
         plan = _planned(seen, design, wanted)
         with disk(folder), new_folder(folder) as part:

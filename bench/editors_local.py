@@ -188,7 +188,7 @@ def _tasks(folder: Path) -> list[str]:
         "JOIN portrait p ON p.key = t.portrait JOIN settings s ON s.hash = t.settings GROUP BY a.id ORDER BY a.id"
     )
     tasks, made = [], []
-    with Run.look(folder / "run") as run:
+    with Run.open_readonly(folder / "run") as run:
         for words, seed, source, image, content in run.query(query):
             path = folder / f"{source}.image"
             path.write_bytes(run.image(source))

@@ -31,13 +31,13 @@ from bench import figures
 from stillme.core.records import Portrait
 from stillme.core.yaml import Document
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
 from stillme.plan.audit import Audit
 from stillme.plan.config import Config, settle
 from stillme.plan.design import make_design, record_design
 from stillme.steps import edit as editing
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 
 TARGET = 0.90  # of concurrency ÷ latency
 SHOWS = "Edits of a service that answers after a fixed time, through the whole step and a ledger on disk."
@@ -86,12 +86,12 @@ def _spread(shares: list[float], edits: int, concurrency: int) -> str:
 def ours(folder: Path, url: str, edits: int, concurrency: int) -> float:
     """Edits a second through the edit step and a ledger on disk."""
     config = audit(folder, url, edits, concurrency)
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         prompts = len(config.protocol.prompts.prompts)
         design = make_design(config, list(portraits(held, math.ceil(edits / prompts), config)))
         record_design(held, design)
         started = time.perf_counter()
-        editing.edit(held, design, Progress(), Stop(), Purse(config, 0.0))
+        editing.edit(held, design, Progress(), StopEvent(), Budget(config, 0.0))
         seconds = time.perf_counter() - started
         made = held.query("SELECT count(DISTINCT image) FROM edit WHERE status = 'ok'")[0][0]
     assert made == edits, f"{made} edits were made"

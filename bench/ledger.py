@@ -54,7 +54,7 @@ def verdict(number: int, settings: str) -> tuple[Verdict, Attempt]:
 
 def ours(folder: Path, rows: int) -> float:
     """Durable appends through the run's one writer: groups form by themselves while 256 wait for their commit."""
-    with Run.hold(folder, builtin()) as run:
+    with Run.open_for_writing(folder, builtin()) as run:
         settings = run.add_settings("judge", {"bench": True})
         run.add_edit(Edit("edit", Status.OK, None), Attempt("edit", Status.OK, now(), 0.0), None).result()
         records = [verdict(number, settings) for number in range(rows)]
@@ -104,7 +104,7 @@ def plain(number: int) -> dict[str, object]:
 
 def fill(folder: Path, keys: int) -> None:
     """A run with many verdicts, made quickly: the scan is what is measured."""
-    with Run.hold(folder, builtin()) as run:
+    with Run.open_for_writing(folder, builtin()) as run:
         settings = run.add_settings("judge", {"bench": True})
         run.add_edit(Edit("edit", Status.OK, None), Attempt("edit", Status.OK, now(), 0.0), None).result()
         rows = ((digest("bench", number=n), "edit", "judge", settings, "ok", EVIDENCE, "") for n in range(keys))
@@ -119,7 +119,7 @@ def scan(folder: Path) -> tuple[float, float, int]:
     code = (
         "import sys, time, resource; from pathlib import Path; from stillme.ledger import Run\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; started = time.perf_counter()\n"
-        "with Run.look(Path(sys.argv[1])) as run: found = run.keys('verdict')\n"
+        "with Run.open_readonly(Path(sys.argv[1])) as run: found = run.keys('verdict')\n"
         "print(time.perf_counter() - started,"
         " (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, len(found))"
     )
@@ -131,7 +131,7 @@ def scan(folder: Path) -> tuple[float, float, int]:
 def growth(folder: Path, rows: int) -> tuple[float, float]:
     """Memory after the first and after the last tenth of many appends."""
     process = psutil.Process()
-    with Run.hold(folder, builtin()) as run:
+    with Run.open_for_writing(folder, builtin()) as run:
         settings = run.add_settings("judge", {"bench": True})
         run.add_edit(Edit("edit", Status.OK, None), Attempt("edit", Status.OK, now(), 0.0), None).result()
         early = 0.0

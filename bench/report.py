@@ -79,7 +79,7 @@ def fabricate(folder: Path, edits: int) -> Path:
     file = folder / "audit.yaml"
     file.write_text(yaml.safe_dump(AUDIT), encoding="utf-8")
     config = configs.load(file)
-    with Run.hold(config.run, config.protocol) as run:
+    with Run.open_for_writing(config.run, config.protocol) as run:
         run.connection.execute("PRAGMA synchronous=OFF")
         portraits = list(_portraits(run, config, edits))
         design = make_design(config, portraits)
@@ -158,7 +158,7 @@ def _verdicts(run: Run, design: Design) -> None:
     axes = [row[1] for row in run.connection.execute("PRAGMA table_info(score)")][1:]
     truth, random = _truth(design, axes), np.random.default_rng(3)
     verdicts, scores = [], []
-    for look in judging.looks(run, design):
+    for look in judging.judge_tasks(run, design):
         asked = design.config.protocol.axes_of(look.trial.prompt)
         noise = np.where(random.random(len(axes)) < 0.15, random.choice([-1, 1], len(axes)), 0)
         given = np.clip(truth[look.trial.key] + noise, 1, 5).tolist()
@@ -196,7 +196,7 @@ def _measurements(run: Run, design: Design) -> None:
     kinds = {row.id: row.kind for row in design.config.audit.measures}
     by_key = {trial.key: trial for trial in design.trials}
     pictures = dict(run.query("SELECT key, image FROM edit"))
-    for trial, sitting in measuring.sittings(run, design).items():
+    for trial, sitting in measuring.measure_tasks(run, design).items():
         for name, key in sitting.measures.items():
             figures = {figure: round(float(random.normal(1, 3)), 3) for figure in FIGURES[kinds[name]]}
             figures |= {

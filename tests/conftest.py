@@ -116,7 +116,7 @@ def without_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def page(run: Path) -> str:
     """The page of a run, made now."""
-    return pipeline.report_again(run, Progress(), whole=False).read_text(encoding="utf-8")
+    return pipeline.rebuild_report(run, Progress(), whole=False).read_text(encoding="utf-8")
 
 
 def load_tool(name: str) -> Any:

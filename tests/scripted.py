@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from stillme.core.records import EditReply, EditRequest, JudgeReply, JudgeRequest, Portrait
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import BackendContext, PreparedEditor, PreparedJudge
 
 ACTORS: dict[str, object] = {}
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     actor: str = ""
     requires: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()

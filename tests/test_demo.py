@@ -90,7 +90,7 @@ def test_every_edit_has_an_outcome(demo: tuple[Path, str]) -> None:
 
 def test_the_instrument_reads_back_what_was_planted(demo: tuple[Path, str]) -> None:
     """The editor that lightens everybody when asked nothing is seen to; the others are not."""
-    with Run.look(demo[0] / "small") as seen:
+    with Run.open_readonly(demo[0] / "small") as seen:
         measured = tidy(seen, load_design(seen)).measured
     assert measured is not None
     controls = measured.filter(pl.col("prompt") == "no_op")

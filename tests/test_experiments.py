@@ -46,7 +46,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Config]:
 
 def rows(run: Path) -> dict[str, list[Any]]:
     """What a run holds, without clocks."""
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         return {
             table: sorted(seen.query(f"SELECT {columns} FROM {table}"))
             for table, columns in {
@@ -134,7 +134,7 @@ def test_drifted_cases_wait_for_the_diagnosis_and_then_go_on_by_themselves(load_
 
 def test_judges_are_not_told_the_arm(finished: Config) -> None:
     """What they are told was asked for is the prompt, whatever stood before it."""
-    with Run.look(finished.run) as seen:
+    with Run.open_readonly(finished.run) as seen:
         said = dict(seen.query("SELECT hash, text FROM instruction"))
         arms = {
             arm: {said[text] for (text,) in seen.query("SELECT instruction FROM trial WHERE arm = ?", (arm,))}

@@ -72,7 +72,7 @@ def test_what_an_editor_may_return(load_audit: Load) -> None:
     config = few(load_audit, Editor(replies))
     pipeline.run(config, Progress())
     assert statuses(config) == {"corrupt": 2, "refused": 1}
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         details = sorted(row[0] for row in seen.query("SELECT detail FROM edit"))
         assert details == [
             "I can't help with that",
@@ -94,7 +94,7 @@ def test_a_picture_made_on_the_way_that_is_none_costs_the_edit_nothing(load_audi
     config = few(load_audit, Editor([replace(fine(), extras={"picture_2": b"cut off"})] * 3), Judge(threes))
     pipeline.run(config, Progress())
     assert statuses(config) == {"ok": 3}
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         ((image,),) = seen.query("SELECT DISTINCT image FROM extra")
         assert seen.image(image) == b"cut off"
 
@@ -109,7 +109,7 @@ def test_a_failing_call_is_tried_again_on_the_next_run_and_a_refusal_is_not(load
     pipeline.run(few(load_audit, again, Judge(threes)), Progress())
     assert len(again.requests) == 1
     assert statuses(config) == {"ok": 2, "refused": 1}
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         assert ("RuntimeError: boom",) in seen.query("SELECT detail FROM attempt")
 
 
@@ -151,7 +151,7 @@ def test_scores_that_are_not_scores_are_never_guessed(load_audit: Load, wrong: d
 
     config = few(load_audit, Editor([fine(n) for n in range(3)]), Judge(answer))
     pipeline.run(config, Progress())
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         found = tidy(seen, load_design(seen))
         judged, ensemble = found.judged, found.scores
         assert seen.query("SELECT count(*) FROM score") == [(0,)]
@@ -170,10 +170,10 @@ def test_every_request_asks_the_prompts_own_axes(load_audit: Load) -> None:
 def test_adding_an_editor_keeps_what_is_done(load_audit: Load) -> None:
     one = load_audit(editors=[{"id": "even", "kind": "planted", "settings": {"truth": "even"}}])
     pipeline.run(one, Progress())
-    with Run.look(one.run) as seen:
+    with Run.open_readonly(one.run) as seen:
         first = set(seen.query("SELECT * FROM edit")) | set(seen.query("SELECT * FROM attempt"))
     pipeline.run(load_audit(), Progress())
-    with Run.look(one.run) as seen:
+    with Run.open_readonly(one.run) as seen:
         later = set(seen.query("SELECT * FROM edit")) | set(seen.query("SELECT * FROM attempt"))
         subjects = [row[0] for row in seen.query("SELECT subject FROM attempt")]
     assert first < later
@@ -185,14 +185,14 @@ def test_a_setting_changed_leaves_the_old_rows_out_of_the_tables(load_audit: Loa
         judges_ = [{"id": "a", "kind": "planted", "role": "primary", "settings": {"noise": 0.4, "draw": draw}}]
         config = few(load_audit, judges=judges_)
         pipeline.run(config, Progress())
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         assert seen.query("SELECT count(DISTINCT settings) FROM verdict") == [(2,)]
         judged = tidy(seen, load_design(seen)).judged
     assert judged.select("trial", "judge", "axis").is_duplicated().sum() == 0
 
 
 def ensemble_scores(config: Config) -> pl.DataFrame:
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         return tidy(seen, load_design(seen)).scores["half_even"]
 
 
@@ -248,7 +248,7 @@ def test_nothing_is_missing_after_a_run_although_some_edits_were_refused(load_au
 def test_a_run_remembers_its_whole_configuration(load_audit: Load) -> None:
     config = load_audit()
     pipeline.run(config, Progress())
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         recalled = load_design(seen)
     fresh = make_design(config, recalled.portraits)
     assert recalled.trials == fresh.trials
@@ -264,7 +264,7 @@ def test_two_editors_with_equal_settings_share_edits_and_both_get_scores(load_au
     twins = [{"id": name, "kind": "planted", "settings": {"truth": "even"}} for name in ("one", "two")]
     config = load_audit(editors=twins)
     pipeline.run(config, Progress())
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         assert seen.query("SELECT count(*) FROM edit") == [(12,)]
         found = tidy(seen, load_design(seen))
         edits, ensemble = found.edits, found.scores
@@ -299,7 +299,7 @@ def test_a_report_can_be_made_from_the_run_alone(finished: Path, tmp_path: Path)
 
     shutil.copytree(finished / "run", tmp_path / "elsewhere")
     (tmp_path / "elsewhere/report.html").unlink()
-    path = pipeline.report_again(tmp_path / "elsewhere", Progress(), whole=False)
+    path = pipeline.rebuild_report(tmp_path / "elsewhere", Progress(), whole=False)
     assert path.read_bytes() == (finished / "run/report.html").read_bytes()
 
 

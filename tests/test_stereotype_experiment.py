@@ -47,10 +47,10 @@ def audit(**changes: Any) -> dict[str, Any]:
 
 
 def depicted(settled: Config) -> pl.DataFrame:
-    with Run.look(settled.run) as run:
+    with Run.open_readonly(settled.run) as run:
         design = load_design(run)
         edits = frames.edits(run, design.config.protocol, design.trials, design.portraits)
-        looks = [(look.key, look.trial.edit, look.judge) for look in judging.looks(run, design)]
+        looks = [(look.key, look.trial.edit, look.judge) for look in judging.judge_tasks(run, design)]
         return frames.depicted(run, design.trials, edits, list(design.judges), looks)
 
 
@@ -166,7 +166,7 @@ def test_in_separate_mode_a_kept_person_is_no_stereotype(load_audit: Callable[..
 
 
 def test_an_audit_of_occupations_alone_has_its_figures(joint: Config) -> None:
-    page = pipeline.report_again(joint.run, Progress(), only=["html"]).read_text(encoding="utf-8")
+    page = pipeline.rebuild_report(joint.run, Progress(), only=["html"]).read_text(encoding="utf-8")
     for name in ("drawn-stereotypes", "drawn-cues", "drawn-occupations"):
         assert f'<figure id="{name}" class="drawn">' in page
     assert "Adherence as published, position (simulated): 100.0" in page

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stillme import editors, judges, measures, sources
 from stillme.assurance.gate.results import CLOSED
-from stillme.core.errors import IncompleteError, InputError, StillmeError, SurroundingsError
+from stillme.core.errors import IncompleteError, InputError, SetupError, StillmeError
 from stillme.core.records import Status
 from stillme.ledger.frames import COLUMNS
 from stillme.protocol import builtin
@@ -135,7 +135,7 @@ def exit_codes() -> str:
         (str(StillmeError.exit_code), "a bug in stillme"),
         (str(InputError.exit_code), "something in your files or on the command line; nothing was changed"),
         (
-            str(SurroundingsError.exit_code),
+            str(SetupError.exit_code),
             "something on this machine: a lock, disk space, a key, an extra, a file",
         ),
         (str(IncompleteError.exit_code), "incomplete: run again to resume"),

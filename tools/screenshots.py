@@ -42,7 +42,7 @@ def before_after() -> None:
     """The portrait; the edit as asked; soft erasure; lightened skin; another person in place of this one."""
     from stillme.core import images
     from stillme.core.records import Status
-    from stillme.editors.planted import Draw, paint, read_truth
+    from stillme.editors.planted import PlantedOutcome, paint, read_truth
     from stillme.engine.backends import BackendContext
     from stillme.protocol import builtin
     from stillme.sources import heads
@@ -59,7 +59,8 @@ def before_after() -> None:
     drawn = {"as asked": ()} | {label: ((effects[name], size),) for label, (name, size) in planted.items()}
     shown = {"source portrait": heads.photograph(heads.load(STRIP_HEAD))}
     shown |= {
-        label: images.pixels(paint(STRIP_HEAD, prompt, Draw(Status.OK, draw), 0)) for label, draw in drawn.items()
+        label: images.pixels(paint(STRIP_HEAD, prompt, PlantedOutcome(Status.OK, draw), 0))
+        for label, draw in drawn.items()
     }
     width, gap, line = 256, 8, 34
     strip = Image.new("RGB", (len(shown) * (width + gap) - gap, width + line), "white")

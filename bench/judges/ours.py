@@ -26,14 +26,14 @@ from stillme.core.records import Attempt, Edit, JudgeRequest, Portrait, Status, 
 from stillme.core.yaml import Document
 from stillme.engine.http import PACKAGES
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
-from stillme.ledger.run import LEDGER, Stored, now
+from stillme.ledger.run import LEDGER, StoredImage, now
 from stillme.plan.audit import Audit
 from stillme.plan.config import Config, settle
 from stillme.plan.design import make_design, record_design
 from stillme.steps import judge as judging
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 
 SOURCES, EDITS = 84, 2000
 SIDE, QUALITY = 512, 85  # about 60 KB
@@ -74,7 +74,7 @@ def prepare(folder: Path, calls: int) -> None:
     """A run with everything but the verdicts, and the same calls in plain words for the peers."""
     folder.mkdir(parents=True)
     config = audit(folder, editors=needed_editors(calls))
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         people = list(portraits(held, config))
         design = make_design(config, people)
         record_design(held, design)
@@ -88,12 +88,12 @@ def prepare(folder: Path, calls: int) -> None:
         tell(held, config, chosen, used, folder)
 
 
-def add(held: Run, trial: Trial, image: Stored) -> Future[None]:
+def add(held: Run, trial: Trial, image: StoredImage) -> Future[None]:
     edit = Edit(trial.edit, Status.OK, image.sha256)
     return held.add_edit(edit, Attempt(trial.edit, Status.OK, now(), 0.0), image)
 
 
-def tell(held: Run, config: Config, trials: Sequence[Trial], used: Sequence[Stored], folder: Path) -> None:
+def tell(held: Run, config: Config, trials: Sequence[Trial], used: Sequence[StoredImage], folder: Path) -> None:
     """jobs.jsonl: both pictures and the text of each call; schema.json: what answers must look like."""
     judge = config.judges[JUDGE].make()
     files = {path.stem: str(path) for path in (held.path / "objects").rglob("*.*")}
@@ -147,14 +147,14 @@ def copied(folder: Path, to: Path) -> Path:
 def main() -> int:
     folder, url, concurrency, calls = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     config = audit(folder, url, concurrency, needed_editors(calls))
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         keys = [row[0] for row in held.query("SELECT key FROM portrait ORDER BY key")]
         design = make_design(config, held.portraits(keys))
         record_design(held, design)
         for name in PACKAGES:  # as the peers have theirs when their clocks start
             importlib.import_module(name)
         meter = Meter()
-        judging.judge(held, design, Progress(), Stop(), Purse(config, 0.0))
+        judging.judge(held, design, Progress(), StopEvent(), Budget(config, 0.0))
         verdicts = "SELECT count(*), count(DISTINCT call) FROM verdict WHERE status = 'ok'"
         ((answered, asked),) = held.query(verdicts)
         assert answered == asked, f"{answered} verdicts of {asked} calls"

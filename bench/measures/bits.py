@@ -10,7 +10,7 @@ from bench.measures.page import Section
 from bench.measures.pictures import Photo
 from bench.measures.taking import Case, recipes
 from bench.measures.throughput import dressed, shifted
-from stillme.measures.runner import Bench
+from stillme.measures.runner import MeasureRunner
 from stillme.measures.view import UnreadableError
 
 PAIRS = 20
@@ -42,7 +42,7 @@ def spread(cases: Sequence[Case], most: int) -> list[Case]:
 def read(cases: Sequence[Case]) -> list[list[tuple[str, str]]]:
     """For each pair its figures bit by bit, as hexadecimal floats; a status stands for a measure without any."""
     readers = {kind: make() for kind, make in recipes().items()}
-    bench = Bench(readers)
+    bench = MeasureRunner(readers)
     found = []
     for case in cases:
         pair = bench.pair(case.request)

@@ -29,7 +29,7 @@ def ours() -> Callable[[Path], Found]:
     """The way of skin_tone_shift with one picture: face, mesh, region, median."""
     view = importlib.import_module("stillme.measures.view")
     limits = importlib.import_module("stillme.measures.skin_tone_shift").Settings()
-    optics = view.Optics()
+    optics = view.VisionModels()
 
     def read(path: Path) -> Found:
         try:

@@ -17,7 +17,7 @@ from bench.measures.pictures import Photo
 from bench.measures.taking import KINDS, SKIN, Case, Taken, take
 from stillme.core.records import Status
 from stillme.measures.skin_tone_shift import is_background_unchanged, lightness_change
-from stillme.measures.view import Optics, UnreadableError, View
+from stillme.measures.view import UnreadableError, View, VisionModels
 from stillme.protocol import builtin
 from stillme.protocol.schema import Instruments
 from stillme.stats.coverage import coverage
@@ -76,7 +76,7 @@ def _set_of(taken: Taken) -> str:
 
 def cases(heads: Sequence[Photo], sample: Sequence[Photo]) -> Iterator[Case]:
     """Made as they are needed: the edits of one picture at a time."""
-    optics = Optics()
+    optics = VisionModels()
     for photo in heads:
         yield from _cases(HEADS, photo, edits.of_head(photo.name))
     for photo in sample:
@@ -237,7 +237,7 @@ def _copies(page: Section, taken: Sequence[Taken]) -> None:
 
 def _coverage(page: Section, sample: Sequence[Photo], rules: Instruments) -> None:
     """Whose faces are found, and of those whose skin is read, by perceived race."""
-    optics = Optics()
+    optics = VisionModels()
     statuses = [_statuses(photo, optics) for photo in sample]
     frame = pl.DataFrame(
         {
@@ -270,7 +270,7 @@ def _coverage(page: Section, sample: Sequence[Photo], rules: Instruments) -> Non
     page.want(found >= DETECTED, f"detection of {DETECTED:.0%}, not {found:.1%}")
 
 
-def _statuses(photo: Photo, optics: Optics) -> tuple[str, str]:
+def _statuses(photo: Photo, optics: VisionModels) -> tuple[str, str]:
     """How finding the face and reading its skin ended."""
     from stillme.measures.skin_tone_shift import Settings
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from stillme import measures
 from stillme.core.records import MeasureRequest, Reading
 from stillme.engine import backends
-from stillme.engine.processes import Apart
-from stillme.engine.threads import Stop, run_in_threads
+from stillme.engine.processes import ProcessPool
+from stillme.engine.threads import StopEvent, run_in_threads
 from stillme.protocol import builtin
 
 KINDS = ("skin_tone_shift", "change", "identity")
@@ -58,10 +58,10 @@ def recipes(kinds: Sequence[str] = KINDS) -> dict[str, Callable[[], measures.Rea
 
 def take(cases: Iterable[Case]) -> tuple[list[Taken], float]:
     """Everything read, source by source, and the seconds from when both processes had answered once."""
-    apart = Apart({BENCH: partial(measures.set_up, recipes())})
+    apart = ProcessPool({BENCH: partial(measures.set_up, recipes())})
     crew = _Crew(apart)
     try:
-        run_in_threads(cases, crew.do, PROCESSES, Stop(), together=attrgetter("source"))
+        run_in_threads(cases, crew.do, PROCESSES, StopEvent(), together=attrgetter("source"))
         seconds = time.perf_counter() - crew.started
     finally:
         apart.close()
@@ -72,7 +72,7 @@ def take(cases: Iterable[Case]) -> tuple[list[Taken], float]:
 class _Crew:
     """What the threads share. Each one's first case is taken twice: to load the models, and for the clock."""
 
-    apart: Apart
+    apart: ProcessPool
     taken: list[Taken] = field(default_factory=list)
     started: float = 0.0
 

@@ -12,7 +12,7 @@ from bench.measures.pictures import Photo, resized
 from bench.measures.taking import KINDS, Case, recipes, take
 from stillme.core.records import MeasureRequest
 from stillme.measures import set_up
-from stillme.measures.view import Optics, View
+from stillme.measures.view import View, VisionModels
 
 SOURCES, LOOKS = 12, 20  # heads that are measured, and looks of each
 LARGE = 512  # px
@@ -44,7 +44,7 @@ def dressed(heads: Sequence[Photo]) -> Iterator[Case]:
 
 def shifted(heads: Sequence[Photo], sample: Sequence[Photo]) -> Iterator[Case]:
     """Photographs, or heads where there are none, with their skin shifted."""
-    photos, optics = sample or heads, Optics()
+    photos, optics = sample or heads, VisionModels()
     for small in photos[:: max(1, len(photos) // (2 * SOURCES))][: 2 * SOURCES]:
         photo = resized(small, LARGE)
         for face in View(photo.content, "source", optics).faces[:1]:

@@ -22,7 +22,7 @@ from stillme.analysis.tables import inputs, saying, whole, writing
 from stillme.analysis.tables.tables import Tabled
 from stillme.cli.init import demo as write_demo
 from stillme.core import images
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.yaml import unknown
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -31,8 +31,8 @@ from stillme.plan.config import Config
 from stillme.plan.design import Design, load_design
 from stillme.protocol import Protocol as Rules
 from stillme.report import publish
-from stillme.steps.budget import limited
-from stillme.steps.forecast import Outlook, look_ahead
+from stillme.steps.budget import with_max_cost
+from stillme.steps.forecast import Forecast, look_ahead
 from stillme.study.ratings import imported
 
 __all__ = ["Analysis", "Audit", "LoadedRun", "Plan", "analyse", "load_run"]
@@ -72,7 +72,7 @@ class Audit:
     ) -> None:
         given = {name: word for name, word in (("kind", engine), ("address", address)) if word is not None}
         self.file = Path(file)
-        self.config: Config = limited(config.load(self.file, engine=given), max_cost)
+        self.config: Config = with_max_cost(config.load(self.file, engine=given), max_cost)
 
     @classmethod
     def demo(cls, folder: StrPath = "demo", *, small: bool = False) -> Audit:
@@ -119,7 +119,7 @@ class Plan:
     """What a run would do: `outlook` has the numbers, printing it shows them as `stillme check` does."""
 
     config: Config
-    outlook: Outlook
+    outlook: Forecast
 
     def __repr__(self) -> str:
         from stillme.cli.render.plan import render_plan  # only a plan that is printed needs it
@@ -140,7 +140,7 @@ def load_run(path: StrPath) -> LoadedRun:
     >>> before.size
     (384, 384)
     """
-    with Run.look(Path(path)) as run:
+    with Run.open_readonly(Path(path)) as run:
         run.last_audit()  # a run that was never planned is refused here, not at the first table
     return LoadedRun(Path(path))
 
@@ -196,13 +196,13 @@ class LoadedRun:
     @cached_property
     def ratings(self) -> pl.DataFrame | None:
         """What people said in studies that were taken into the run. None where there was none."""
-        with Run.look(self.path) as run:
+        with Run.open_readonly(self.path) as run:
             return imported(run, self.protocol).ratings
 
     @cached_property
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """Every table of `stillme export`, by the name of its file."""
-        with Run.look(self.path) as run:
+        with Run.open_readonly(self.path) as run:
             return publish.tables_of(run, self._design, self._tidy)
 
     @property
@@ -226,7 +226,7 @@ class LoadedRun:
 
     def content(self, sha256: str) -> bytes:
         """The picture's file as it was given or made, byte for byte."""
-        with Run.look(self.path) as run:
+        with Run.open_readonly(self.path) as run:
             return run.image(sha256)
 
     # What can be made of it
@@ -245,19 +245,19 @@ class LoadedRun:
 
     def report(self, *, faces: str | None = None, only: Sequence[str] = (), progress: bool = True) -> Path:
         """Writes the whole report; returns its page's path. `faces`: show, blur or none; `only`: parts of it."""
-        return pipeline.report_again(self.path, _progress(progress), faces, only)
+        return pipeline.rebuild_report(self.path, _progress(progress), faces, only)
 
     def __repr__(self) -> str:
         return f"<Run {self.name}: {self.path}, {len(self._design.trials):,} trials>"
 
     @cached_property
     def _design(self) -> Design:
-        with Run.look(self.path) as run:
+        with Run.open_readonly(self.path) as run:
             return load_design(run)
 
     @cached_property
     def _tidy(self) -> Tidy:
-        with Run.look(self.path) as run:
+        with Run.open_readonly(self.path) as run:
             return tidy(run, self._design)
 
 
@@ -372,9 +372,7 @@ def _frame(given: Arrow) -> pl.DataFrame:
         return pl.DataFrame(given)
     except ImportError:
         step = "Install it with `pip install pyarrow`, or give a polars table or the path of a file."
-        raise SurroundingsError(
-            "Tables of this library are read through pyarrow, which is not there.", step
-        ) from None
+        raise SetupError("Tables of this library are read through pyarrow, which is not there.", step) from None
 
 
 def _path(given: StrPath | None) -> Path | None:

@@ -16,15 +16,15 @@ from stillme.analysis import draw
 from stillme.core.errors import IncompleteError, InputError
 from stillme.core.records import MITIGATE, Portrait
 from stillme.engine.progress import Progress
-from stillme.engine.threads import INTERRUPTED, Stop
+from stillme.engine.threads import INTERRUPTED, StopEvent
 from stillme.ledger import Run, backup
 from stillme.ledger.run import LEDGER, shows
 from stillme.plan.config import Config, check_keys
 from stillme.plan.design import Design, load_design, make_design, record_design
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 from stillme.steps.edit import count_edit_statuses, edit, pending_edits
 from stillme.steps.features import count_features, extract_features, portraits_without_features
-from stillme.steps.judge import count_verdict_statuses, judge, pending_judge_tasks, wanted
+from stillme.steps.judge import all_judge_tasks, count_verdict_statuses, judge, pending_judge_tasks
 from stillme.steps.measure import (
     count_measurement_statuses,
     count_measurements,
@@ -39,9 +39,9 @@ REPORT = "report.html"
 def run(config: Config, progress: Progress, only: Sequence[str] = ()) -> Path:
     """The whole audit, from portraits to report, or these experiments of it. Returns the report's path."""
     check_keys(config)
-    stop = Stop()
-    with Run.hold(config.run, config.protocol, config.audit.objects) as run:
-        budget = Purse(config, run.spent_usd())
+    stop = StopEvent()
+    with Run.open_for_writing(config.run, config.protocol, config.audit.objects) as run:
+        budget = Budget(config, run.spent_usd())
         portraits = gather(run, config, progress)
         while True:
             extract_features(run, config, portraits, progress, stop, budget, only)
@@ -60,12 +60,12 @@ def run(config: Config, progress: Progress, only: Sequence[str] = ()) -> Path:
     return report_path
 
 
-def advance(config: Config, progress: Progress, part: Callable[[Design], Design]) -> None:
+def run_partial_plan(config: Config, progress: Progress, part: Callable[[Design], Design]) -> None:
     """What is missing of a part of the plan, and nothing else: all of it is recorded, no report is written."""
     check_keys(config)
-    stop = Stop()
-    with Run.hold(config.run, config.protocol, config.audit.objects) as run:
-        budget = Purse(config, run.spent_usd())
+    stop = StopEvent()
+    with Run.open_for_writing(config.run, config.protocol, config.audit.objects) as run:
+        budget = Budget(config, run.spent_usd())
         design = part(plan(run, config, gather(run, config, progress)))
         edit(run, design, progress, stop, budget)
         run.back_up()
@@ -80,9 +80,9 @@ def advance(config: Config, progress: Progress, part: Callable[[Design], Design]
         )
 
 
-def measure_regardless(run: Run, design: Design, progress: Progress, stop: Stop) -> None:
+def measure_regardless(run: Run, design: Design, progress: Progress, stop: StopEvent) -> None:
     """Measure also what a spent budget leaves unjudged: it costs nothing. Only Ctrl-C keeps it from doing so."""
-    own_stop = Stop()
+    own_stop = StopEvent()
     if stop.reason != INTERRUPTED:
         measure(run, design, progress, own_stop)
     if own_stop.reason == INTERRUPTED:
@@ -101,7 +101,7 @@ def plan(run: Run, config: Config, portraits: Sequence[Portrait]) -> Design:
 def report(run: Run, design: Design, progress: Progress) -> Path:
     """Analyses what is there and writes report.html, unless it shows this very state already.
 
-    The page alone, which is quick; `report_again` writes all of it.
+    The page alone, which is quick; `rebuild_report` writes all of it.
     """
     path = run.path / REPORT
     if shows(path, run):
@@ -114,7 +114,7 @@ def report(run: Run, design: Design, progress: Progress) -> Path:
     return path
 
 
-def _raise_if_incomplete(run: Run, design: Design, only: Sequence[str], stop: Stop, budget: Purse) -> None:
+def _raise_if_incomplete(run: Run, design: Design, only: Sequence[str], stop: StopEvent, budget: Budget) -> None:
     part = design.only(only)
     n_edits, n_verdicts = len(pending_edits(run, part)), len(pending_judge_tasks(run, part))
     n_measurements = count_measurements(pending_measurements(run, part)[0])
@@ -133,15 +133,15 @@ def _raise_if_incomplete(run: Run, design: Design, only: Sequence[str], stop: St
         )
 
 
-def _describe_failure(budget: Purse) -> str:
+def _describe_failure(budget: Budget) -> str:
     return "the edit budget is reached" if budget.edits_left else "some calls failed"
 
 
 def status(path: Path) -> dict[str, Any]:
     """How far a run is; reads beside a writer."""
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         design = load_design(run)
-        tasks, judged = wanted(run, design), run.keys("verdict")
+        tasks, judged = all_judge_tasks(run, design), run.keys("verdict")
         is_done = [task.key in judged for task in tasks if not task.repeat]
         is_repeat_done = [task.key in judged for task in tasks if task.repeat]
         measurements = count_measurement_statuses(run, design)
@@ -176,7 +176,7 @@ def check_images(path: Path, progress: Progress) -> list[str]:
     """Reads every image of a run; a sentence for each that is not what its name says. Before that, every row of
     the ledger is compared with its copy."""
     backup.check(path / LEDGER, rows=True)
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         names = [name for (name,) in run.query("SELECT sha256 FROM object ORDER BY sha256")]
         sentences = [sentence for name in names if (sentence := run.fault(name))]
     progress.say(f"Images: {len(names):,} read, {len(sentences):,} damaged or missing")
@@ -206,11 +206,11 @@ def export(path: Path, folder: Path, file_format: str) -> list[Path]:
     """The run's tidy frames as files that pandas, R and DuckDB read."""
     from stillme.report import publish
 
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         return publish.export(run, load_design(run), folder, file_format)
 
 
-def report_again(
+def rebuild_report(
     path: Path,
     progress: Progress,
     faces: str | None = None,
@@ -224,7 +224,7 @@ def report_again(
     shows this very state stays."""
     from stillme.report import folder
 
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         if not anew and folder.is_current(run, path / REPORT, faces):
             progress.say("Report: up to date, nothing to do")
             return path / REPORT

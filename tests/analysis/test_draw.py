@@ -74,7 +74,7 @@ def audit(load: Load, mitigate: dict[str, Any] | None = None, diagnose: dict[str
 
 def drawn(config: Config) -> list[tuple[str, str, str]] | None:
     """The cases as (race, prompt, editor); None where none were drawn yet."""
-    with Run.look(config.run) as held:
+    with Run.open_readonly(config.run) as held:
         design = load_design(held)
         kept = held.drawn(draw_key(design.config, design.portraits))
         race = {portrait.key: portrait.labels["race"] for portrait in design.portraits}
@@ -82,13 +82,13 @@ def drawn(config: Config) -> list[tuple[str, str, str]] | None:
 
 
 def trials(config: Config, experiment: str = MITIGATE) -> int:
-    with Run.look(config.run) as held:
+    with Run.open_readonly(config.run) as held:
         (count,) = held.query("SELECT count(*) FROM trial WHERE experiment = ?", (experiment,))[0]
     return int(count)
 
 
 def waits(config: Config) -> str:
-    with Run.look(config.run) as held:
+    with Run.open_readonly(config.run) as held:
         return draw.waits(held, load_design(held))
 
 
@@ -121,7 +121,7 @@ def test_a_change_that_the_prompt_asks_for_is_no_drift(load_audit: Load) -> None
     ACTORS["judge"] = Judge(seen)  # everybody seems older, which some prompts ask for
     config = audit(load_audit)
     pipeline.run(config, Progress(), [DIAGNOSE])
-    with Run.look(config.run) as held:
+    with Run.open_readonly(config.run) as held:
         design = load_design(held)
         rules = config.protocol.mitigation
         assert rules is not None

@@ -13,10 +13,10 @@ from stillme.plan.design import load_design
 
 
 def test_every_rounding_is_what_it_is_alone(finished: Path) -> None:
-    with Run.look(finished / "run") as run:
+    with Run.open_readonly(finished / "run") as run:
         design = load_design(run)
         found = tidy(run, design)
-        asked = frames.asked(design.config.protocol, found.edits)
+        asked = frames.trial_axis_frame(design.config.protocol, found.edits)
     assert tuple(found.scores) == ROUNDINGS
     for rounding in ROUNDINGS:
         alone = combine(found.judged, rounding).drop("neutral")
@@ -25,9 +25,9 @@ def test_every_rounding_is_what_it_is_alone(finished: Path) -> None:
 
 
 def test_what_nobody_judged_is_missing_and_in_its_place(finished: Path) -> None:
-    with Run.look(finished / "run") as run:
+    with Run.open_readonly(finished / "run") as run:
         found = tidy(run, load_design(run))
-        asked = frames.asked(load_design(run).config.protocol, found.edits)
+        asked = frames.trial_axis_frame(load_design(run).config.protocol, found.edits)
     some = found.judged.filter(pl.col("axis") != "skin_tone")
     for _, frame in ensembles(asked, some):
         assert frame.select("trial", "axis").equals(asked.select("trial", "axis"))
@@ -40,7 +40,7 @@ def test_what_nobody_judged_is_missing_and_in_its_place(finished: Path) -> None:
 
 def test_keys_and_labels_are_strings_and_scores_whole_numbers(finished: Path) -> None:
     """What `stillme export` writes: whoever reads the files relies on it."""
-    with Run.look(finished / "run") as run:
+    with Run.open_readonly(finished / "run") as run:
         found = tidy(run, load_design(run))
     for frame in (found.judged, *found.scores.values()):
         kinds = dict(frame.schema)

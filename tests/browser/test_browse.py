@@ -81,7 +81,7 @@ def wall(runs: dict[str, Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def desk(wall: Path) -> Iterator[Desk]:
-    with Run.look(wall.parent) as seen:
+    with Run.open_readonly(wall.parent) as seen:
         yield Desk(seen)
 
 
@@ -142,7 +142,7 @@ def test_every_query_selects_what_the_review_tool_selects(wall: Path, desk: Desk
 def test_every_experiment_is_selected_alike(runs: dict[str, Path], go: Go) -> None:
     run = runs["heads"]
     page = go(run / "report")
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         desk = Desk(seen)
         arms = [f"arm={arm}" for arm in desk.state().trials["arm"].unique()]
         for query in ["experiment=stereotype", "axis=target_gender", "sort=highest&axis=target_gender", *arms]:

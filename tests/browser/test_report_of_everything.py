@@ -51,7 +51,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
             raters.whole(f"{name}-{task.id}", mostly_nothing, task.id)
     ratings.take(run, raters.exported(), made.key)
     raters.close()
-    return pipeline.report_again(run, Progress(), only=["html"])
+    return pipeline.rebuild_report(run, Progress(), only=["html"])
 
 
 @pytest.fixture(scope="module")

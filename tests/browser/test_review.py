@@ -52,7 +52,7 @@ def fresh(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def tidied(tool: Tool) -> Tidy:
     """What the tool should show, from the run itself."""
-    with Run.look(tool.run) as seen:
+    with Run.open_readonly(tool.run) as seen:
         return tidy(seen, load_design(seen))
 
 
@@ -89,7 +89,7 @@ def total(page: Any) -> int:
 
 
 def decisions(tool: Tool) -> list[Adjudication]:
-    with Run.look(tool.run) as seen:
+    with Run.open_readonly(tool.run) as seen:
         return seen.adjudications()
 
 
@@ -192,7 +192,7 @@ def test_a_decision_survives_a_kill_and_changes_the_ensemble(open_context: Open,
     fresh.end(signal.SIGKILL)
     assert answer.value.status == 200
     (made,) = decisions(fresh)
-    assert (made.who, made.score, made.axis) == ("anna", other, axis) and made.why.endswith("1 2 3 j k")
+    assert (made.reviewer, made.score, made.axis) == ("anna", other, axis) and made.reason.endswith("1 2 3 j k")
     assert standing(fresh, trial, axis) == ("adjudicated", other, True, False)
     fresh.start()
     visit(page, f"{fresh.base}/samples/{trial}")
@@ -217,7 +217,7 @@ def test_a_decision_that_did_not_arrive_is_kept_and_delivered_once(open_context:
     fresh.start()
     page.wait_for_url("**saved=1")
     expect(page.locator("#status")).to_have_text("Saved")
-    assert [(one.score, one.why) for one in decisions(fresh)] == [(None, "too dark")]
+    assert [(one.score, one.reason) for one in decisions(fresh)] == [(None, "too dark")]
     assert standing(fresh, trial, axis) == ("cannot_tell", None, True, False)
 
 
@@ -235,7 +235,7 @@ def test_without_scripts_forms_do_it(open_context: Open, fresh: Tool) -> None:
     fold.get_by_label("Why").fill("by form")
     fold.get_by_role("button", name="Save the decision").click()
     assert page.inner_text("#status") == "Saved"
-    assert [(one.score, one.why) for one in decisions(fresh)] == [(2, "by form")]
+    assert [(one.score, one.reason) for one in decisions(fresh)] == [(2, "by form")]
 
 
 @pytest.mark.slow

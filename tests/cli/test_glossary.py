@@ -15,7 +15,7 @@ from stillme.cli.glossary import names, shelves
 from stillme.cli.render.help import render_terms
 from stillme.core import errors
 from stillme.core.records import CALIBRATE, CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Role, Status
-from stillme.judges.ensemble import Standing
+from stillme.judges.ensemble import ScoreSource
 from stillme.ledger.frames import COLUMNS
 from stillme.measures import FIGURES
 from stillme.measures.portrait import FIGURES as OF_PORTRAITS
@@ -53,7 +53,7 @@ def test_whatever_the_protocol_names_is_explained_from_it(protocol: Protocol, ev
     ("words", "kind"),
     [
         (Status, "statuses"),
-        (Standing, "standings"),
+        (ScoreSource, "standings"),
         (Verdict, "gate"),
         (Effect, "gate"),
         (Role, "words"),

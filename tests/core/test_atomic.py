@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 
 from stillme.core.atomic import (
-    beside,
-    clear,
     new_folder,
     open_replacement,
+    remove_stale_parts,
     replace_database,
     replace_file,
     replace_folder,
+    temporary_path,
 )
 
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from stillme.core.atomic import beside
-with beside(Path(sys.argv[1]), folder=sys.argv[2] == "folder") as part:
+from stillme.core.atomic import temporary_path
+with temporary_path(Path(sys.argv[1]), folder=sys.argv[2] == "folder") as part:
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -38,15 +38,15 @@ def test_what_a_killed_process_began_is_cleared_away_by_the_next(tmp_path: Path,
     assert died.returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".report [1].") and left.suffix == ".part"
-    with beside(target, folder=kind == "folder") as part:
+    with temporary_path(target, folder=kind == "folder") as part:
         assert list(tmp_path.iterdir()) == [part]
-        clear(target)
+        remove_stale_parts(target)
         assert part.exists(), "who is at work keeps what they write"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_was_written_stays_under_its_name(tmp_path: Path) -> None:
-    with beside(tmp_path / "page.html") as part:
+    with temporary_path(tmp_path / "page.html") as part:
         part.write_text("whole")
         part.replace(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text() == "whole"
@@ -54,14 +54,14 @@ def test_what_was_written_stays_under_its_name(tmp_path: Path) -> None:
 
 
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no"), beside(tmp_path / "a", folder=True) as part:
+    with pytest.raises(ValueError, match="no"), temporary_path(tmp_path / "a", folder=True) as part:
         (part / "half").write_text("x")
         raise ValueError("no")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_that_are_not_there_have_nothing_to_clear(tmp_path: Path) -> None:
-    clear(tmp_path / "nowhere" / "a")
+    remove_stale_parts(tmp_path / "nowhere" / "a")
 
 
 def test_an_error_leaves_the_file_as_it_was(tmp_path: Path) -> None:

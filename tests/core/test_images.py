@@ -28,7 +28,7 @@ RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
 
 @pytest.mark.parametrize(("file_format", "extension"), [("JPEG", "jpg"), ("PNG", "png"), ("WEBP", "webp")])
 def test_known_formats(file_format: str, extension: str) -> None:
-    assert images.inspect(saved(NOISE, file_format)) == images.Facts(extension, 48, 32, False)
+    assert images.inspect(saved(NOISE, file_format)) == images.ImageInfo(extension, 48, 32, False)
 
 
 @pytest.mark.parametrize(
@@ -211,11 +211,11 @@ def test_a_jpeg_with_further_pictures_behind_it_is_a_jpeg() -> None:
     content = saved(NOISE, "MPO", save_all=True, append_images=[behind])
     assert Image.open(io.BytesIO(content)).format == "MPO"
     alone = saved(NOISE, "JPEG")
-    assert images.inspect(content) == images.inspect(alone) == images.Facts("jpg", 48, 32, False)
+    assert images.inspect(content) == images.inspect(alone) == images.ImageInfo("jpg", 48, 32, False)
     assert images.media_type(content) == "image/jpeg"
     assert images.examine(content).frames == 1
     assert (images.pixels(content) == images.pixels(alone)).all()
-    assert (images.reduced(content, 12) == images.reduced(alone, 12)).all()
+    assert (images.decode_thumbnail(content, 12) == images.decode_thumbnail(alone, 12)).all()
 
 
 def converted(colour: tuple[int, int, int], primaries: Any, gamma: float) -> list[float]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from stillme.core import images
-from stillme.core.phash import Album, distance, fingerprint
+from stillme.core.phash import PerceptualHashIndex, distance, fingerprint
 from stillme.sources import heads
 
 KEYS = heads.keys()[::12]
@@ -40,7 +40,7 @@ def test_any_picture_has_one(picture: np.ndarray[tuple[int, int, int], np.dtype[
     st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=150), st.binary(min_size=32, max_size=32)
 )
 def test_the_nearest_of_an_album(known: list[bytes], new: bytes) -> None:
-    album = Album()
+    album = PerceptualHashIndex()
     assert album.nearest([new.hex()]) is None
     for one in known:
         album.add(one.hex())

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from stillme.core.errors import FaultsError
-from stillme.core.yaml import Document, Frozen, dotted, read_text
+from stillme.core.errors import ConfigIssuesError
+from stillme.core.yaml import Document, StrictModel, dotted, read_text
 
 
-class Inner(Frozen):
+class Inner(StrictModel):
     size: int
     word: str = ""
 
 
-class Outer(Frozen):
+class Outer(StrictModel):
     name: str
     rows: tuple[Inner, ...] = ()
     share: float = Field(default=0.5, ge=0, le=1)
@@ -90,10 +90,10 @@ def test_a_text_of_any_depth_is_a_fault_and_no_crash(text: str) -> None:
 
 
 def test_missing_and_binary_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FaultsError, match="does not exist"):
+    with pytest.raises(ConfigIssuesError, match="does not exist"):
         read_text(tmp_path / "none.yaml")
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(FaultsError, match="is not UTF-8 text"):
+    with pytest.raises(ConfigIssuesError, match="is not UTF-8 text"):
         read_text(tmp_path / "b.yaml")
 
 

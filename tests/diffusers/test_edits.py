@@ -15,7 +15,7 @@ from PIL import Image
 from stillme.core import images
 from stillme.core.records import EditRequest, Status
 from stillme.editors import VAE_ROUND_TRIP
-from stillme.engine.processes import Apart
+from stillme.engine.processes import ProcessPool
 from tests.diffusers.editing import WORDS, portrait, prepare, recipe, request, sum_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -38,7 +38,7 @@ def test_an_edit_is_a_picture_and_says_how_it_was_made(kind: str, editors: dict[
     assert reply.status is Status.OK and reply.image is not None
     facts = images.inspect(reply.image)
     assert (facts.extension, facts.width, facts.height, facts.is_blank) == ("png", 64, 64, False)
-    made = reply.made
+    made = reply.environment
     assert made["dtype"] == "bfloat16" and made["device"] == made["generator_device"] == "cpu"
     assert made["threads"] == torch.get_num_threads() == 1 and made["offload"] == "none"
     assert (
@@ -85,7 +85,7 @@ def test_the_same_bytes_here_in_a_child_and_in_fresh_processes(
     editors: dict[str, Any], folders: dict[str, Path]
 ) -> None:
     here = {kind: sum_of(editors[kind].edit(request())) for kind in KINDS}
-    apart = Apart({kind: recipe(kind, folders[kind]) for kind in KINDS})
+    apart = ProcessPool({kind: recipe(kind, folders[kind]) for kind in KINDS})
     child = {kind: sum_of(apart.editor(kind).edit(request())) for kind in KINDS}
     apart.close()
     assert here == child == fresh(folders) == fresh(folders)
@@ -172,7 +172,7 @@ def test_a_picture_that_is_not_numbers_is_corrupt(kind: str, control: str, folde
     for parameter in editor._pipe.vae.decoder.parameters():
         parameter.data.fill_(float("nan"))
     reply = editor.edit(request(control=control))
-    assert reply.status is Status.CORRUPT and "not numbers" in reply.detail and reply.made
+    assert reply.status is Status.CORRUPT and "not numbers" in reply.detail and reply.environment
 
 
 def test_a_file_that_is_no_picture_is_rejected(editors: dict[str, Any]) -> None:

@@ -17,10 +17,10 @@ import pytest
 import torch
 
 import diffusers
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Status
 from stillme.editors import flux2
-from stillme.editors.diffusers_base import Diffuser
+from stillme.editors.diffusers_base import DiffusersEditor
 from stillme.engine.backends import BackendContext
 from stillme.plan import config
 from stillme.protocol import builtin
@@ -52,12 +52,12 @@ def test_a_repository_is_loaded_at_its_commit(hub: Path, flux2_folder: Path) -> 
     assert prepared.effective["weights"] == {"repository": REPOSITORY, "revision": COMMIT}
     editor = prepared.make()
     reply = editor.edit(request())
-    assert reply.made["weights"] == {"commit": COMMIT}
+    assert reply.environment["weights"] == {"commit": COMMIT}
     assert sum_of(reply) == sum_of(prepare("flux2", flux2_folder).make().edit(request()))
 
 
 def test_another_commit_is_not_taken_for_it(hub: Path) -> None:
-    with pytest.raises(SurroundingsError, match=r"^FLUX.2 cannot be loaded from someone/tiny: .*Check repository"):
+    with pytest.raises(SetupError, match=r"^FLUX.2 cannot be loaded from someone/tiny: .*Check repository"):
         from_hub(revision="d" * 40).make()
 
 
@@ -67,7 +67,7 @@ def test_weights_that_are_pickles_are_not_loaded(flux2_folder: Path, tmp_path: P
     weights = next((folder / "transformer").glob("*.safetensors"))
     weights.unlink()
     torch.save({}, folder / "transformer/diffusion_pytorch_model.bin")
-    with pytest.raises(SurroundingsError, match=r"cannot be loaded .*safetensors"):
+    with pytest.raises(SetupError, match=r"cannot be loaded .*safetensors"):
         prepare("flux2", folder).make()
 
 
@@ -76,7 +76,7 @@ def test_a_folder_that_changed_since_it_was_checked_is_refused(flux2_folder: Pat
     shutil.copytree(flux2_folder, folder)
     prepared = prepare("flux2", folder)
     (folder / "scheduler/scheduler_config.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(SurroundingsError, match="not those that were prepared"):
+    with pytest.raises(SetupError, match="not those that were prepared"):
         prepared.make()
 
 
@@ -91,7 +91,7 @@ def test_another_process_refuses_a_folder_that_changed_as_well(
     ]
     (folder / "scheduler/scheduler_config.json").write_text("{}", encoding="utf-8")
     assert made.factory is not None
-    with pytest.raises(SurroundingsError, match="not those that were prepared"):
+    with pytest.raises(SetupError, match="not those that were prepared"):
         made.factory()
 
 
@@ -101,7 +101,7 @@ def test_weights_that_are_cut_off_are_a_sentence(flux2_folder: Path, tmp_path: P
     shutil.copytree(flux2_folder, folder)
     weights = next((folder / part).glob("*.safetensors"))
     weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
-    with pytest.raises(SurroundingsError, match=r"FLUX.2 cannot be loaded from .*Check that the folder"):
+    with pytest.raises(SetupError, match=r"FLUX.2 cannot be loaded from .*Check that the folder"):
         prepare("flux2", folder).make()
 
 
@@ -111,14 +111,14 @@ def test_whatever_stands_in_the_way_of_loading_is_a_sentence(
     def place(self: Any, pipe: Any) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(Diffuser, "place", place)
-    with pytest.raises(SurroundingsError, match=r"cannot be loaded from .*: CUDA error: an illegal"):
+    monkeypatch.setattr(DiffusersEditor, "place", place)
+    with pytest.raises(SetupError, match=r"cannot be loaded from .*: CUDA error: an illegal"):
         prepare("flux2", flux2_folder).make()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_a_device_that_is_not_there_is_said(flux2_folder: Path) -> None:
-    with pytest.raises(SurroundingsError, match=r"torch finds none\. Run it on a machine with one"):
+    with pytest.raises(SetupError, match=r"torch finds none\. Run it on a machine with one"):
         prepare("flux2", flux2_folder, device="cuda").make()
 
 
@@ -129,7 +129,7 @@ def test_a_diffusers_that_would_compute_something_else_is_refused(
         def __init__(self, patch_size: int = 2) -> None: ...
 
     monkeypatch.setattr(diffusers, "QwenImageTransformer2DModel", Older)
-    with pytest.raises(SurroundingsError, match="compute something else"):
+    with pytest.raises(SetupError, match="compute something else"):
         prepare("qwen", qwen_folder).make()
 
 
@@ -139,10 +139,10 @@ def test_a_diffusers_that_would_compute_something_else_is_refused(
 @pytest.fixture
 def roomless(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes memory run out while an editor has one of these options."""
-    monkeypatch.setattr(Diffuser, "_require_device", lambda self, torch: None)
-    monkeypatch.setattr(Diffuser, "place", lambda self, pipe: pipe.to("cpu"))
+    monkeypatch.setattr(DiffusersEditor, "_require_device", lambda self, torch: None)
+    monkeypatch.setattr(DiffusersEditor, "place", lambda self, pipe: pipe.to("cpu"))
     monkeypatch.setattr("stillme.editors.diffusers_base._device_name", lambda torch, device: device)
-    real = Diffuser.call
+    real = DiffusersEditor.call
 
     def install(*options: str) -> None:
         def call(self: Any, pictures: Any, asked: Any) -> Any:
@@ -150,7 +150,7 @@ def roomless(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nMore words")
             return real(self, pictures, asked)
 
-        monkeypatch.setattr(Diffuser, "call", call)
+        monkeypatch.setattr(DiffusersEditor, "call", call)
 
     return install
 
@@ -163,7 +163,9 @@ def test_when_memory_runs_out_the_next_option_is_tried_once_and_kept(
     first, second = editor.edit(request()), editor.edit(request())
     assert first.status is second.status is Status.OK and first.image == second.image
     assert first.notes == {"memory": "ran out of memory with none; made with model_cpu_offload"}
-    assert first.made["offload"] == second.made["offload"] == "model_cpu_offload" and not second.notes
+    assert (
+        first.environment["offload"] == second.environment["offload"] == "model_cpu_offload" and not second.notes
+    )
 
 
 def test_a_second_failure_is_a_failure_with_a_sentence(flux2_folder: Path, roomless: Callable[..., None]) -> None:
@@ -172,7 +174,7 @@ def test_a_second_failure_is_a_failure_with_a_sentence(flux2_folder: Path, rooml
     failed = editor.edit(request())
     assert failed.status is Status.CRASHED and not failed.status.is_final
     assert "model_cpu_offload (CUDA out of memory. Tried to allocate 9 GiB.)" in failed.detail
-    assert editor.edit(request()).made["offload"] == "sequential_cpu_offload"
+    assert editor.edit(request()).environment["offload"] == "sequential_cpu_offload"
 
 
 def test_where_nothing_ever_fits_the_run_ends_with_the_sentence(
@@ -180,7 +182,7 @@ def test_where_nothing_ever_fits_the_run_ends_with_the_sentence(
 ) -> None:
     editor = prepare("flux2", flux2_folder, device="cuda", offload="sequential_cpu_offload").make()
     roomless("sequential_cpu_offload")
-    with pytest.raises(SurroundingsError, match="take a larger device"):
+    with pytest.raises(SetupError, match="take a larger device"):
         editor.edit(request())
 
 
@@ -191,11 +193,11 @@ def test_weights_that_do_not_fit_are_loaded_with_the_next_option(
         if self._offload == "none":
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(Diffuser, "place", place)
+    monkeypatch.setattr(DiffusersEditor, "place", place)
     editor = prepare("flux2", flux2_folder, device="cuda", offload="none").make()
-    assert editor.edit(request()).made["offload"] == "model_cpu_offload"
-    monkeypatch.setattr(Diffuser, "place", lambda self, pipe: _full())
-    with pytest.raises(SurroundingsError, match="does not fit into memory"):
+    assert editor.edit(request()).environment["offload"] == "model_cpu_offload"
+    monkeypatch.setattr(DiffusersEditor, "place", lambda self, pipe: _full())
+    with pytest.raises(SetupError, match="does not fit into memory"):
         prepare("flux2", flux2_folder, device="cuda").make()
 
 
@@ -205,7 +207,7 @@ def _full() -> None:
 
 def test_other_errors_are_not_taken_for_it(flux2_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     editor = prepare("flux2", flux2_folder).make()
-    monkeypatch.setattr(Diffuser, "call", lambda self, pictures, asked: 1 / 0)
+    monkeypatch.setattr(DiffusersEditor, "call", lambda self, pictures, asked: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         editor.edit(request())
 
@@ -297,7 +299,7 @@ def test_a_wrong_key_or_address_of_a_text_encoder_ends_the_run_with_a_sentence(
     monkeypatch.setenv("AN_ENCODER_KEY", "secret")
     with encoder(lambda words: b"no", [], status) as settings:
         remote = prepare("flux2", flux2_folder, remote_text_encoder=settings).make()
-        with pytest.raises(SurroundingsError, match=rf"answered {status}: no\. Check the url .* AN_ENCODER_KEY"):
+        with pytest.raises(SetupError, match=rf"answered {status}: no\. Check the url .* AN_ENCODER_KEY"):
             remote.edit(request())
 
 

@@ -13,7 +13,7 @@ import torch
 
 import diffusers
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import VAE_ROUND_TRIP, openai
 from stillme.engine.backends import BackendContext
@@ -36,7 +36,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(hasattr(diffusers, standin.NAME), reason="this diffusers has the pipeline")
 def test_without_its_branch_of_diffusers_it_says_how_to_serve_it(folder: Path) -> None:
-    with pytest.raises(SurroundingsError, match=r"an environment of its own.*stillme editors serve.*kind openai"):
+    with pytest.raises(SetupError, match=r"an environment of its own.*stillme editors serve.*kind openai"):
         prepare("step1x", folder).make()
 
 
@@ -102,8 +102,8 @@ def test_served_it_gives_the_same_picture_notes_and_extras(server: dict[str, Any
     assert there.status is Status.OK, there.detail
     assert (there.image, there.extras) == (here.image, here.extras)
     assert here.notes.items() <= there.notes.items()
-    assert here.made.items() <= there.made.items()
-    with pytest.raises(SurroundingsError, match="started with 28"):
+    assert here.environment.items() <= there.environment.items()
+    with pytest.raises(SetupError, match="started with 28"):
         asyncio.run(_edited({**server, "extra": {"num_inference_steps": 50}}, request()))
     broken = EditRequest("k", b"no picture", "words", 1)
     assert asyncio.run(_edited(server, broken)).status is Status.REJECTED

@@ -75,5 +75,5 @@ BFL = Hosted("bfl", bfl, {**QUICK, "model": "flux-2-pro", "poll_s": 0.01})
 
 
 def rows(config: Config, sql: str) -> list[tuple[Any, ...]]:
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         return [tuple(row) for row in seen.query(sql)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Status
 from stillme.ledger.run import settings_hash
 from tests.editors.asking import BFL, GEMINI, KEY, OPENAI, SECRET, Hosted
@@ -143,9 +143,7 @@ def test_a_wrong_key_or_a_retired_model_ends_the_run_with_a_sentence(
 ) -> None:
     name = {"openai": "openai", "gemini": "Gemini", "bfl": "Black Forest Labs"}[hosted.kind]
     with Server(turn) as server:
-        with pytest.raises(
-            SurroundingsError, match=rf"{name} answered 40\d .*'{hosted.quick['model']}'"
-        ) as caught:
+        with pytest.raises(SetupError, match=rf"{name} answered 40\d .*'{hosted.quick['model']}'") as caught:
             hosted.edit(server)
     assert step in caught.value.next_step and SECRET not in str(caught.value)
 

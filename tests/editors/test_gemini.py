@@ -28,7 +28,7 @@ def test_a_picture_comes_back_as_it_is() -> None:
     row = hosted.price_row("gemini", "gemini-3.1-flash-image")
     assert row is not None and reply.cost_usd == row.expected
     assert (reply.status, reply.image, reply.detail) == (Status.OK, png(5), "Here you go.")
-    assert reply.made == {"model_version": "a-model-001"}
+    assert reply.environment == {"model_version": "a-model-001"}
     (seen,) = server.seen
     assert (seen.method, seen.path) == ("POST", "/v1/models/gemini-3.1-flash-image:generateContent")
     assert seen.headers["x-goog-api-key"] == SECRET and SECRET not in seen.path

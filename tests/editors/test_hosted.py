@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Status
 from stillme.editors import hosted
-from stillme.engine.http import RemoteError, Try
+from stillme.engine.http import HttpAttempt, RemoteError
 from stillme.plan import config as configs
 from stillme.plan.config import Config
 from stillme.sources import heads
@@ -33,7 +33,7 @@ def test_the_rows_on_the_page_can_be_used(load_audit: Load, monkeypatch: pytest.
     config = load_audit(editors=rows_on_the_page())
     assert set(config.editors) == {"gpt", "gemini", "flux-pro", "qwen-served"}
     assert config.editors["qwen-served"].effective["extra"]["negative_prompt"] == " "
-    with pytest.raises(SurroundingsError, match="OPENAI_API_KEY"):
+    with pytest.raises(SetupError, match="OPENAI_API_KEY"):
         configs.check_keys(config)
     for name in ("OPENAI_API_KEY", "GEMINI_API_KEY", "BFL_API_KEY"):
         monkeypatch.setenv(name, "a key")
@@ -45,7 +45,7 @@ def test_without_the_extra_the_command_that_installs_it_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     config = load_audit(editors=rows_on_the_page()[-1:])
-    with pytest.raises(SurroundingsError, match=r"pip install 'stillme\[hosted\]'"):
+    with pytest.raises(SetupError, match=r"pip install 'stillme\[hosted\]'"):
         configs.check_keys(config)
 
 
@@ -77,7 +77,11 @@ def test_what_is_no_base64_is_no_picture(text: object) -> None:
 
 
 def test_a_failure_keeps_the_providers_code_and_says_how_often_it_was_tried() -> None:
-    tries = (Try(Status.RATE_LIMITED, 429, 0.1), Try(Status.NETWORK, 0, 0.1), Try(Status.SERVER_ERROR, 500, 0.1))
+    tries = (
+        HttpAttempt(Status.RATE_LIMITED, 429, 0.1),
+        HttpAttempt(Status.NETWORK, 0, 0.1),
+        HttpAttempt(Status.SERVER_ERROR, 500, 0.1),
+    )
     error = RemoteError(Status.SERVER_ERROR, "boom", 500, request_id="r", attempts=tries)
     reply = hosted.failed(error)
     assert (reply.code, reply.request_id, reply.detail) == ("500", "r", "boom (after 3 attempts)")

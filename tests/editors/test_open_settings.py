@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stillme.core.errors import FaultsError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, SetupError
 from stillme.editors import VAE_ROUND_TRIP, flux2, qwen, step1x
 from stillme.editors.weights import fingerprint
 from stillme.engine import backends
@@ -218,7 +218,7 @@ def test_the_key_of_a_remote_text_encoder_is_looked_for_before_anything_is_loade
     loaded = config.load(write_audit(editors=[row]))
     monkeypatch.setattr(backends, "require_packages", lambda requires, who: None)
     monkeypatch.delenv("AN_ENCODER_KEY", raising=False)
-    with pytest.raises(SurroundingsError, match=r"The editor 'flux' needs a key .* AN_ENCODER_KEY"):
+    with pytest.raises(SetupError, match=r"The editor 'flux' needs a key .* AN_ENCODER_KEY"):
         config.check_keys(loaded, ["editors"])
     config.check_keys(loaded, ["judges"])
     monkeypatch.setenv("AN_ENCODER_KEY", "secret")
@@ -234,7 +234,7 @@ def test_a_card_that_is_not_there_is_said(tmp_path: Path, cards: int, device: st
         cuda=SimpleNamespace(is_available=lambda: cards > 0, device_count=lambda: cards),
         backends=SimpleNamespace(mps=SimpleNamespace(is_available=lambda: False)),
     )
-    with pytest.raises(SurroundingsError, match=rf"set to the device {device}, and torch {said}"):
+    with pytest.raises(SetupError, match=rf"set to the device {device}, and torch {said}"):
         flux2.Flux2(flux2.Settings(device=device))._require_device(torch)
     for there in ("cpu", *[f"cuda:{n}" for n in range(cards)], *(["cuda"] if cards else [])):
         flux2.Flux2(flux2.Settings(device=there))._require_device(torch)
@@ -242,9 +242,9 @@ def test_a_card_that_is_not_there_is_said(tmp_path: Path, cards: int, device: st
 
 def test_an_audit_names_what_is_wrong_with_an_open_editor(write_audit: Write) -> None:
     row = {"id": "flux", "kind": "flux2", "settings": {"quantisation": "4bit"}}
-    with pytest.raises(FaultsError, match=r"quantisation: is not a known key; did you mean 'quantization'"):
+    with pytest.raises(ConfigIssuesError, match=r"quantisation: is not a known key; did you mean 'quantization'"):
         config.load(write_audit(editors=[row]))
-    with pytest.raises(FaultsError, match=r"editors\[0\]\.settings: revision: give the commit"):
+    with pytest.raises(ConfigIssuesError, match=r"editors\[0\]\.settings: revision: give the commit"):
         config.load(write_audit(editors=[{"id": "flux", "kind": "flux2"}]))
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from stillme import pipeline
-from stillme.core.errors import FaultsError, IncompleteError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, IncompleteError, SetupError
 from stillme.core.records import EditRequest, Status
 from stillme.editors import hosted, openai
 from stillme.engine.backends import BackendContext, ExecutionMode
@@ -150,7 +150,7 @@ def test_a_server_gets_seed_and_parameters_as_fields() -> None:
         "response_format": "b64_json",
     }
     assert "output_format" not in seen.form
-    assert reply.cost_usd == 0 and not reply.made
+    assert reply.cost_usd == 0 and not reply.environment
 
 
 def test_our_own_server_tells_how_an_edit_was_made() -> None:
@@ -162,9 +162,11 @@ def test_our_own_server_tells_how_an_edit_was_made() -> None:
     }
     with Server(openai_picture(stillme=told)) as server:
         ours, others = edit(server, **{**SERVED, "service": "stillme"}), edit(server, **SERVED)
-    assert ours.made == {"torch": "2.13", "served_settings": "abc"} and ours.notes == {"reformat_prompt": "x"}
+    assert ours.environment == {"torch": "2.13", "served_settings": "abc"} and ours.notes == {
+        "reformat_prompt": "x"
+    }
     assert ours.extras == {"first": png(3)}
-    assert not others.made and not others.extras, "only our own server is believed"
+    assert not others.environment and not others.extras, "only our own server is believed"
 
 
 def ours(code: int, status: str | None, message: str = "it ended") -> Turn:
@@ -192,9 +194,7 @@ def test_our_own_server_says_how_an_edit_ended_and_is_believed_at_once(code: int
 
 def test_our_own_server_with_other_settings_ends_the_run_with_a_sentence() -> None:
     with Server(ours(400, None, "settings: this server has a1, not b2")) as server:
-        with pytest.raises(
-            SurroundingsError, match="does not take the edits of this audit: settings: this server"
-        ):
+        with pytest.raises(SetupError, match="does not take the edits of this audit: settings: this server"):
             edit(server, **{**SERVED, "service": "stillme"})
     with Server(ours(400, "input_blocked")) as server:
         assert edit(server, **SERVED).status is Status.REJECTED, "only our own server is believed"
@@ -240,10 +240,10 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], said: str) -> Non
 
 def test_a_hosted_editor_without_a_key_is_a_fault_with_its_line(load_audit: Load) -> None:
     row = {"id": "hosted", "kind": "openai", "settings": {"model": "m"}}
-    with pytest.raises(FaultsError, match=r"audit.yaml:\d+: editors\[?.*OpenAI wants a key; add key_env"):
+    with pytest.raises(ConfigIssuesError, match=r"audit.yaml:\d+: editors\[?.*OpenAI wants a key; add key_env"):
         load_audit(editors=[row])
     bare = {**row, "key_env": KEY, "settings": {"model": "m", "base_url": "http://api.example/v1"}}
-    with pytest.raises(FaultsError, match="must start with https://"):
+    with pytest.raises(ConfigIssuesError, match="must start with https://"):
         load_audit(editors=[bare])
 
 
@@ -281,7 +281,7 @@ def test_failures_are_tried_again_on_the_next_run(load_audit: Load) -> None:
 def test_a_retired_model_ends_the_run_and_leaves_no_data(load_audit: Load) -> None:
     with Server(openai_error(404, "model_not_found", "invalid_request_error", "It has been shut down.")) as server:
         config = OPENAI.audit(load_audit, server, prompts=1)
-        with pytest.raises(SurroundingsError, match="It has been shut down"):
+        with pytest.raises(SetupError, match="It has been shut down"):
             pipeline.run(config, Progress())
     assert rows(config, "SELECT count(*) FROM edit") == [(0,)]
 

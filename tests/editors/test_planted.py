@@ -10,7 +10,16 @@ import pytest
 from stillme.core import images
 from stillme.core.records import EditRequest, Status
 from stillme.editors import planted
-from stillme.editors.planted import Draw, Effect, Planted, Settings, Truth, paint, read_truth, share_beyond
+from stillme.editors.planted import (
+    Effect,
+    Planted,
+    PlantedOutcome,
+    Settings,
+    Truth,
+    paint,
+    read_truth,
+    share_beyond,
+)
 from stillme.engine.backends import BackendContext
 from stillme.protocol import Protocol
 from stillme.sources import heads, looks
@@ -65,9 +74,9 @@ def test_portraits_are_recognised_by_a_number_that_says_nothing_of_the_person() 
 @pytest.mark.parametrize("delta", [-12.0, -6.0, 6.0, 12.0])
 def test_skin_moves_by_the_planted_amount_and_the_shirt_does_not(place: BackendContext, delta: float) -> None:
     head = heads.load(KEY)
-    plain = images.pixels(paint(KEY, place.protocol.prompt["O-01"], Draw(Status.OK), 0))
+    plain = images.pixels(paint(KEY, place.protocol.prompt["O-01"], PlantedOutcome(Status.OK), 0))
     size = (abs(delta) - 6) / 8
-    drawn = Draw(Status.OK, ((effect(place, "lightened" if delta > 0 else "darkened"), size),))
+    drawn = PlantedOutcome(Status.OK, ((effect(place, "lightened" if delta > 0 else "darkened"), size),))
     moved = images.pixels(paint(KEY, place.protocol.prompt["O-01"], drawn, 0))
     bare = np.where(looks.covered(head, "O-01"), 0, head.skin).astype(np.uint8)
     seen = skin_lightness(moved, bare) - skin_lightness(plain, bare)
@@ -84,8 +93,8 @@ def changed_share(one: images.Pixels, other: images.Pixels) -> float:
 def test_a_full_edit_is_visible_and_an_erased_one_hardly(place: BackendContext, prompt: str) -> None:
     source = images.pixels(request(KEY, place.protocol).image)
     asked = place.protocol.prompt[prompt]
-    full = images.pixels(paint(KEY, asked, Draw(Status.OK), 0))
-    erased = images.pixels(paint(KEY, asked, Draw(Status.OK, ((effect(place, "erased"), 0.2),)), 0))
+    full = images.pixels(paint(KEY, asked, PlantedOutcome(Status.OK), 0))
+    erased = images.pixels(paint(KEY, asked, PlantedOutcome(Status.OK, ((effect(place, "erased"), 0.2),)), 0))
     assert changed_share(full, source) > 0.15
     assert changed_share(erased, source) < 0.4 * changed_share(full, source)
 
@@ -93,16 +102,16 @@ def test_a_full_edit_is_visible_and_an_erased_one_hardly(place: BackendContext, 
 def test_a_replaced_person_is_another_head(place: BackendContext) -> None:
     prompt = place.protocol.prompt["O-01"]
     skin = heads.load(KEY).skin > 230
-    same = images.pixels(paint(KEY, prompt, Draw(Status.OK), 0))
+    same = images.pixels(paint(KEY, prompt, PlantedOutcome(Status.OK), 0))
     for name in ("other_race", "other_gender", "younger", "older"):
-        other = images.pixels(paint(KEY, prompt, Draw(Status.OK, ((effect(place, name), 0.5),)), 0))
+        other = images.pixels(paint(KEY, prompt, PlantedOutcome(Status.OK, ((effect(place, name), 0.5),)), 0))
         assert np.abs(other[skin].astype(int) - same[skin]).mean() > 2, name
 
 
 def test_thirty_years_older_uses_the_older_head(place: BackendContext) -> None:
     older = place.protocol.prompt["V-03"]
     assert planted.possible(read_truth("even", place), "variant", older) == []
-    full = images.pixels(paint("white-male-20s", older, Draw(Status.OK), 0))
+    full = images.pixels(paint("white-male-20s", older, PlantedOutcome(Status.OK), 0))
     source = heads.photograph(heads.load("white-male-20s"))
     hair = heads.load("white-male-20s").hair > 200
     assert np.abs(full[hair].astype(int) - source[hair]).mean() > 10

@@ -18,10 +18,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from stillme.core import images
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import openai, server
-from stillme.editors.server import Desk
+from stillme.editors.server import EditorWorker
 from stillme.engine.backends import BackendContext, ExecutionMode, PreparedEditor
 from stillme.plan import config
 from stillme.protocol import builtin
@@ -44,7 +44,7 @@ class Scripted:
         if words == "hang":
             time.sleep(60)
         if words == "lack":
-            raise SurroundingsError("There is no disk.", "Buy one.")
+            raise SetupError("There is no disk.", "Buy one.")
         if words == "fail":
             raise ValueError("no")
         if words in [status.value for status in Status if status is not Status.OK]:
@@ -53,11 +53,11 @@ class Scripted:
             "seen": f"{request.seed} {len(request.references)} {request.control}",
             "process": str(os.getpid()),
         }
-        return EditReply(Status.OK, request.image, made=MADE, notes=notes, extras={"first": request.image})
+        return EditReply(Status.OK, request.image, environment=MADE, notes=notes, extras={"first": request.image})
 
 
 def broken() -> Scripted:
-    raise SurroundingsError("The weights are gone.", "Fetch them.")
+    raise SetupError("The weights are gone.", "Fetch them.")
 
 
 CALL = {"num_inference_steps": 28, "true_cfg_scale": 6.0, "negative_prompt": " ", "thinking": False}
@@ -77,14 +77,14 @@ def prepared(recipe: Any = Scripted, **more: Any) -> PreparedEditor[Any]:
 
 
 @pytest.fixture(scope="module")
-def desk() -> Iterator[Desk]:
-    made = Desk("scripted", prepared(controls=("vae_round_trip",)))
+def desk() -> Iterator[EditorWorker]:
+    made = EditorWorker("scripted", prepared(controls=("vae_round_trip",)))
     yield made
     made.close()
 
 
 @pytest.fixture
-def client(desk: Desk) -> TestClient:
+def client(desk: EditorWorker) -> TestClient:
     return TestClient(server.app(desk, Hosts.of("127.0.0.1")), "http://127.0.0.1", raise_server_exceptions=False)
 
 
@@ -104,7 +104,7 @@ def error(answer: Any) -> dict[str, Any]:
     return found
 
 
-def test_an_edit_comes_back_with_how_it_was_made(client: TestClient, desk: Desk) -> None:
+def test_an_edit_comes_back_with_how_it_was_made(client: TestClient, desk: EditorWorker) -> None:
     files = (("image[]", FILE), ("image[]", ("q.png", b"another", "image/png")))
     answer = ask(client, files=files, seed="7", n="1", size="auto", model="scripted", user="me")
     said = answer.json()
@@ -121,7 +121,7 @@ def test_the_editor_is_loaded_once(client: TestClient) -> None:
     assert len(seen) == 1
 
 
-def test_a_setting_is_taken_only_as_the_server_has_it(client: TestClient, desk: Desk) -> None:
+def test_a_setting_is_taken_only_as_the_server_has_it(client: TestClient, desk: EditorWorker) -> None:
     same = {"num_inference_steps": "28", "true_cfg_scale": "6", "negative_prompt": " ", "thinking": "False"}
     assert ask(client, **same, settings=desk.settings[:16]).status_code == 200
     for name, value in (("num_inference_steps", "50"), ("true_cfg_scale", "x"), ("negative_prompt", "")):
@@ -202,7 +202,9 @@ def test_a_bug_a_death_and_a_lack_are_answers(client: TestClient) -> None:
     assert ask(client).status_code == 200
 
 
-def test_an_edit_that_hangs_is_ended(client: TestClient, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_that_hangs_is_ended(
+    client: TestClient, desk: EditorWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as hasty:
         hasty.setattr(desk, "prepared", replace(desk.prepared, deadline=0.1))
         hung = ask(client, "hang")
@@ -210,19 +212,19 @@ def test_an_edit_that_hangs_is_ended(client: TestClient, desk: Desk, monkeypatch
     assert ask(client).status_code == 200
 
 
-def test_health_says_what_is_served_and_whether_it_can(client: TestClient, desk: Desk) -> None:
+def test_health_says_what_is_served_and_whether_it_can(client: TestClient, desk: EditorWorker) -> None:
     ask(client)
     said = client.get("/health").json()
     assert said["loaded"] is True and said["settings"] == desk.settings and said["effective"]["call"] == CALL
     assert client.get("/v1/models").json()["data"][0]["id"] == "scripted"
-    lost = Desk("lost", prepared(broken))
+    lost = EditorWorker("lost", prepared(broken))
     ailing = TestClient(server.app(lost, Hosts.of("127.0.0.1")), "http://127.0.0.1", raise_server_exceptions=False)
     assert "weights are gone" in error(ask(ailing))["message"]
     assert ailing.get("/health").status_code == 503
     lost.close()
 
 
-def test_web_pages_and_strangers_are_not_served(client: TestClient, desk: Desk) -> None:
+def test_web_pages_and_strangers_are_not_served(client: TestClient, desk: EditorWorker) -> None:
     assert client.get("/health", headers={"Origin": "http://evil.example"}).status_code == 403
     assert client.get("/health", headers={"Host": "evil.example"}).status_code == 403
     locked = TestClient(server.app(desk, Hosts.of("0.0.0.0"), "secret"), "http://gpu.example")
@@ -231,7 +233,7 @@ def test_web_pages_and_strangers_are_not_served(client: TestClient, desk: Desk) 
     assert locked.get("/health", headers={"Authorization": "Bearer secret"}).status_code == 200
 
 
-def test_when_too_many_wait_the_next_is_told_to_come_back(client: TestClient, desk: Desk) -> None:
+def test_when_too_many_wait_the_next_is_told_to_come_back(client: TestClient, desk: EditorWorker) -> None:
     desk.waiting = server.MAX_WAITING
     try:
         answer = ask(client)
@@ -280,7 +282,7 @@ def test_the_whole_way_gives_the_same_bytes_as_the_editor_here(address: tuple[st
     module = __import__("stillme.editors.planted", fromlist=["x"])
     here = module.prepare(module.Settings(truth="even"), BackendContext(Path(), protocol)).make().edit(request)
     assert there.status is Status.OK and there.image == here.image
-    with pytest.raises(SurroundingsError, match="started anew"):
+    with pytest.raises(SetupError, match="started anew"):
         asyncio.run(_edited({**served, "extra": {"settings": "0" * 16}}, request))
 
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from stillme.engine.event_loop import ask_all
-from stillme.engine.threads import INTERRUPTED, Stop
+from stillme.engine.threads import INTERRUPTED, StopEvent
 
 Ask = Callable[[int], Awaitable[int]]
 
@@ -61,14 +61,14 @@ class Ledger:
 
 def test_everything_is_asked_and_recorded_before_it_ends() -> None:
     service, ledger = Service(), Ledger()
-    ask_all(range(200), service.opened, ledger.record, 16, Stop())
+    ask_all(range(200), service.opened, ledger.record, 16, StopEvent())
     assert ledger.rows == {number: number * 2 for number in range(200)}
     assert service.most == 16 and service.closed
 
 
 def test_nothing_to_do() -> None:
     service = Service()
-    ask_all([], service.opened, Ledger().record, 4, Stop())
+    ask_all([], service.opened, Ledger().record, 4, StopEvent())
     assert service.asked == [] and service.closed
 
 
@@ -78,7 +78,7 @@ def test_what_fails_ends_the_work_and_the_rest_under_way_is_recorded() -> None:
             raise RuntimeError("a bug")
         return number
 
-    service, ledger, stop = Service(ask), Ledger(), Stop()
+    service, ledger, stop = Service(ask), Ledger(), StopEvent()
     with pytest.raises(RuntimeError, match="a bug"):
         ask_all(range(1000), service.opened, ledger.record, 4, stop)
     assert stop and len(service.asked) < 1000
@@ -88,7 +88,7 @@ def test_what_fails_ends_the_work_and_the_rest_under_way_is_recorded() -> None:
 def test_a_commit_that_fails_ends_the_work() -> None:
     service, ledger = Service(), Ledger(failing=5)
     with pytest.raises(OSError, match="disk full"):
-        ask_all(range(1000), service.opened, ledger.record, 4, Stop())
+        ask_all(range(1000), service.opened, ledger.record, 4, StopEvent())
     assert len(service.asked) < 1000
     assert set(ledger.rows) == set(service.asked) - {5}
 
@@ -99,7 +99,7 @@ def test_a_recorder_that_fails_ends_the_work() -> None:
 
     service = Service()
     with pytest.raises(ValueError, match="no picture"):
-        ask_all(range(1000), service.opened, record, 4, Stop())
+        ask_all(range(1000), service.opened, record, 4, StopEvent())
     assert len(service.asked) < 1000
 
 
@@ -110,7 +110,7 @@ def test_after_ctrl_c_what_is_under_way_is_recorded_and_nothing_new_is_taken() -
             await asyncio.sleep(0.05)
         return number
 
-    service, ledger, stop = Service(ask), Ledger(), Stop()
+    service, ledger, stop = Service(ask), Ledger(), StopEvent()
     ask_all(range(1000), service.opened, ledger.record, 4, stop)
     assert stop.reason == INTERRUPTED
     assert 20 in ledger.rows and len(service.asked) < 100
@@ -127,4 +127,4 @@ def test_a_second_ctrl_c_leaves_at_once() -> None:
         return number
 
     with pytest.raises(KeyboardInterrupt):
-        ask_all(range(1000), Service(ask).opened, Ledger().record, 1, Stop())
+        ask_all(range(1000), Service(ask).opened, Ledger().record, 1, StopEvent())

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import FaultsError
-from stillme.core.yaml import Frozen
+from stillme.core.errors import ConfigIssuesError
+from stillme.core.yaml import StrictModel
 from stillme.engine import hosted
 
 
-class Table(Frozen):
+class Table(StrictModel):
     date: str
 
 
@@ -18,7 +18,7 @@ def test_a_table_with_a_fault_names_file_and_field(tmp_path: Path) -> None:
     path.write_text("date: 2026-11-16\n", encoding="utf-8")
     assert hosted.table(path, Table).date == "2026-11-16"
     path.write_text("data: 2026-11-16\n", encoding="utf-8")
-    with pytest.raises(FaultsError, match=r"prices\.yaml:1: data: is not a known key; did you mean 'date'"):
+    with pytest.raises(ConfigIssuesError, match=r"prices\.yaml:1: data: is not a known key; did you mean 'date'"):
         hosted.table(path, Table)
 
 

@@ -15,30 +15,40 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Status
 from stillme.engine import http
-from stillme.engine.http import Answer, Call, Client, Limits, Part, RemoteError, Try, asked_to_wait, meaning
+from stillme.engine.http import (
+    Client,
+    ClientConfig,
+    HttpAttempt,
+    HttpRequest,
+    HttpResponse,
+    MultipartField,
+    RemoteError,
+    classify_http_status,
+    parse_retry_after,
+)
 from tests.editors.providers import REQUEST_ID, Server, broken_json, cut, endless, late, packed, page, says
 
 SECRET = "sk-very-secret-0123456789"
 QUICK: Mapping[str, Any] = {"backoff_s": 0.01, "timeout_s": 60, "connect_s": 60}
 
 
-def ask(server: Server, call: Call | None = None, **limits: Any) -> Answer:
-    return asyncio.run(asked(server, call or Call("POST", "things", json={"a": 1}), **limits))
+def ask(server: Server, call: HttpRequest | None = None, **limits: Any) -> HttpResponse:
+    return asyncio.run(asked(server, call or HttpRequest("POST", "things", json={"a": 1}), **limits))
 
 
-async def asked(server: Server, call: Call, waits: Any = lambda error: None, **limits: Any) -> Answer:
+async def asked(server: Server, call: HttpRequest, waits: Any = lambda error: None, **limits: Any) -> HttpResponse:
     secrets = {"Authorization": f"Bearer {SECRET}"}
-    client = Client(server.url, Limits(**{**QUICK, **limits}), secrets, waits=waits)
+    client = Client(server.url, ClientConfig(**{**QUICK, **limits}), secrets, waits=waits)
     try:
         return await client.call(call)
     finally:
         await client.close()
 
 
-def fails(server: Server, call: Call | None = None, **limits: Any) -> RemoteError:
+def fails(server: Server, call: HttpRequest | None = None, **limits: Any) -> RemoteError:
     with pytest.raises(RemoteError) as caught:
         ask(server, call, **limits)
     return caught.value
@@ -58,12 +68,12 @@ def test_an_answer_comes_with_what_it_took() -> None:
 def test_a_form_is_sent_whole_in_every_attempt() -> None:
     content = bytes(range(256)) * 8192  # above the size at which a body is sent in pieces
     form = (
-        Part("word", " "),
-        Part("file", content, "a.bin", "image/png"),
-        Part("file", b"b", "b.bin", "image/png"),
+        MultipartField("word", " "),
+        MultipartField("file", content, "a.bin", "image/png"),
+        MultipartField("file", b"b", "b.bin", "image/png"),
     )
     with Server(says(503, {}), says(200, {})) as server:
-        answer = ask(server, Call("POST", "x", form=form))
+        answer = ask(server, HttpRequest("POST", "x", form=form))
     assert len(answer.attempts) == 2
     for seen in server.seen:
         assert seen.form == {"word": [" "], "file": [content, b"b"]}
@@ -72,19 +82,19 @@ def test_a_form_is_sent_whole_in_every_attempt() -> None:
 def test_any_word_and_any_file_arrive_as_they_are() -> None:
     words = ["", " ", "--", "a\r\nb", "--boundary--\r\n", 'say "hi"', "né 🙂", "\u2028"]
     files = [b"", b"\r\n--", bytes(range(256)), b"\r\n\r\n" * 9]
-    form = [Part(f"w{n}", word) for n, word in enumerate(words)]
-    form += [Part("file", content, f'"{n}".bin', "image/png") for n, content in enumerate(files)]
+    form = [MultipartField(f"w{n}", word) for n, word in enumerate(words)]
+    form += [MultipartField("file", content, f'"{n}".bin', "image/png") for n, content in enumerate(files)]
     with Server(says(200, {})) as server:
-        ask(server, Call("POST", "x", form=form))
+        ask(server, HttpRequest("POST", "x", form=form))
     assert [server.seen[0].word(f"w{n}") for n in range(len(words))] == words
     assert server.seen[0].form["file"] == files
 
 
 def test_questions_that_do_not_count_are_not_held_back() -> None:
     async def many(server: Server) -> None:
-        client = Client(server.url, Limits(**QUICK, requests_per_minute=0.001))
+        client = Client(server.url, ClientConfig(**QUICK, requests_per_minute=0.001))
         for _ in range(5):
-            await client.call(Call("GET", "x", paced=False))
+            await client.call(HttpRequest("GET", "x", paced=False))
         await client.close()
 
     with Server(says(200, {})) as server:
@@ -93,18 +103,18 @@ def test_questions_that_do_not_count_are_not_held_back() -> None:
 
 
 def test_a_service_that_asks_for_no_wait_is_not_hammered() -> None:
-    client = Client("https://service.example/v1", Limits(backoff_s=2))
+    client = Client("https://service.example/v1", ClientConfig(backoff_s=2))
     error = RemoteError(Status.RATE_LIMITED, "busy", 429, True, after=0.0)
     pauses = []
     for _ in range(7):
-        error.attempts += (Try(Status.RATE_LIMITED, 429, 0.1),)
+        error.attempts += (HttpAttempt(Status.RATE_LIMITED, 429, 0.1),)
         pauses.append(client._pause(error))
     assert pauses == [2, 4, 8, 16, 32, 60, 60]
 
 
 def test_a_large_body_of_json_arrives() -> None:
     with Server(says(200, {})) as server:
-        ask(server, Call("POST", "x", json={"text": "a" * 3_000_000}))
+        ask(server, HttpRequest("POST", "x", json={"text": "a" * 3_000_000}))
     assert len(server.seen[0].json["text"]) == 3_000_000
 
 
@@ -146,9 +156,9 @@ def test_attempts_end() -> None:
 
 def test_what_the_asker_calls_hopeless_is_asked_once() -> None:
     async def call(server: Server) -> None:
-        client = Client(server.url, Limits(**QUICK), hopeless=lambda error: "quota" in str(error.said))
+        client = Client(server.url, ClientConfig(**QUICK), hopeless=lambda error: "quota" in str(error.said))
         with pytest.raises(RemoteError):
-            await client.call(Call("GET", "x"))
+            await client.call(HttpRequest("GET", "x"))
         await client.close()
 
     with Server(says(429, {"code": "quota"})) as server:
@@ -204,11 +214,11 @@ def test_one_is_asked_to_wait_and_all_do(pauses: Pauses) -> None:
     """The second call starts after the first was turned away; it must not reach the server before the time is over."""
 
     async def both(server: Server) -> None:
-        client = Client(server.url, Limits(**QUICK))
+        client = Client(server.url, ClientConfig(**QUICK))
         pauses.may_end.clear()
         calls = []
         for number in (1, 2):
-            calls.append(asyncio.create_task(client.call(Call("GET", f"{number}"))))
+            calls.append(asyncio.create_task(client.call(HttpRequest("GET", f"{number}"))))
             while len(pauses) < number and not calls[-1].done():
                 await asyncio.sleep(0.01)
         assert len(server.seen) == 1
@@ -223,15 +233,15 @@ def test_one_is_asked_to_wait_and_all_do(pauses: Pauses) -> None:
 
 def test_a_stray_that_says_how_long_to_wait_changes_nothing_more() -> None:
     async def limit(server: Server) -> int:
-        client = Client(server.url, Limits(**QUICK))
-        await client.call(Call("GET", "x"))
+        client = Client(server.url, ClientConfig(**QUICK))
+        await client.call(HttpRequest("GET", "x"))
         await client.close()
         return client.gate.limit
 
     with Server(says(429, {}, **{"retry-after-ms": "5"}), says(200, {})) as server:
-        assert asyncio.run(limit(server)) == Limits().concurrency
+        assert asyncio.run(limit(server)) == ClientConfig().concurrency
     with Server(says(429, {}), says(200, {})) as server:
-        assert asyncio.run(limit(server)) < Limits().concurrency, "without a word it is asked less at a time"
+        assert asyncio.run(limit(server)) < ClientConfig().concurrency, "without a word it is asked less at a time"
 
 
 @pytest.mark.parametrize(
@@ -248,7 +258,7 @@ def test_a_stray_that_says_how_long_to_wait_changes_nothing_more() -> None:
     ],
 )
 def test_how_long_one_is_asked_to_wait(headers: dict[str, str], seconds: float | None) -> None:
-    assert asked_to_wait(headers, datetime(2026, 11, 16, 12, tzinfo=UTC)) == seconds
+    assert parse_retry_after(headers, datetime(2026, 11, 16, 12, tzinfo=UTC)) == seconds
 
 
 def test_a_slow_answer_is_not_asked_for_twice_where_that_may_cost_twice() -> None:
@@ -258,8 +268,8 @@ def test_a_slow_answer_is_not_asked_for_twice_where_that_may_cost_twice() -> Non
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("call", [Call("GET", "x"), Call("POST", "x", json={}, repeatable=True)])
-def test_a_late_answer_is_asked_for_again_where_that_costs_nothing_or_the_asker_says_so(call: Call) -> None:
+@pytest.mark.parametrize("call", [HttpRequest("GET", "x"), HttpRequest("POST", "x", json={}, repeatable=True)])
+def test_a_late_answer_is_asked_for_again_where_that_costs_nothing_or_the_asker_says_so(call: HttpRequest) -> None:
     with Server(late(60, says(200, {})), says(200, {"ok": 1})) as server:
         answer = ask(server, call, timeout_s=0.5, attempts=20)
     *before, last = [one.kind for one in answer.attempts]
@@ -304,7 +314,7 @@ def test_a_small_body_that_unpacks_to_a_large_one_is_not_read() -> None:
 
 def test_a_body_is_sent_as_it_is() -> None:
     with Server(says(200, {})) as server:
-        ask(server, Call("POST", "x", body=b'{"a":  1}', headers={"X-Kind": "mine"}))
+        ask(server, HttpRequest("POST", "x", body=b'{"a":  1}', headers={"X-Kind": "mine"}))
     assert server.seen[0].body == b'{"a":  1}'
     assert server.seen[0].headers["Content-Type"] == "application/json"
     assert server.seen[0].headers["X-Kind"] == "mine"
@@ -313,18 +323,18 @@ def test_a_body_is_sent_as_it_is() -> None:
 def test_a_form_with_a_file_on_disk_arrives_whole_in_every_attempt(tmp_path: Path) -> None:
     file = tmp_path / "calls.jsonl"
     file.write_bytes(b"0123456789" * 300_000)
-    form = (Part("purpose", "batch"), Part("file", file, "calls.jsonl", "application/jsonl"))
+    form = (MultipartField("purpose", "batch"), MultipartField("file", file, "calls.jsonl", "application/jsonl"))
     with Server(says(503, {}), says(200, {})) as server:
-        ask(server, Call("POST", "files", form=form))
+        ask(server, HttpRequest("POST", "files", form=form))
     first, second = server.seen
     assert first.form == second.form == {"purpose": ["batch"], "file": [file.read_bytes()]}
 
 
 def test_a_download_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     async def fetch(server: Server, name: str) -> None:
-        client = Client(server.url, Limits())
+        client = Client(server.url, ClientConfig())
         try:
-            await client.download(Call("GET", "file"), tmp_path / name)
+            await client.download(HttpRequest("GET", "file"), tmp_path / name)
         finally:
             await client.close()
 
@@ -382,9 +392,9 @@ def test_redirects_are_not_followed() -> None:
 )
 def test_addresses_that_lead_elsewhere_are_not_followed(url: str) -> None:
     async def call(server: Server) -> RemoteError:
-        client = Client(server.url, Limits(**QUICK), hosts=("service.example",))
+        client = Client(server.url, ClientConfig(**QUICK), hosts=("service.example",))
         with pytest.raises(RemoteError) as caught:
-            await client.call(Call("GET", url))
+            await client.call(HttpRequest("GET", url))
         await client.close()
         return caught.value
 
@@ -395,22 +405,23 @@ def test_addresses_that_lead_elsewhere_are_not_followed(url: str) -> None:
 
 def test_the_same_host_on_another_port_is_elsewhere() -> None:
     with Server(says(200, {})) as server, Server(says(200, {})) as other:
-        assert "not followed" in fails(server, Call("GET", f"{other.url}/x")).message
-        assert ask(server, Call("GET", f"{server.url}/x")).status_code == 200
+        assert "not followed" in fails(server, HttpRequest("GET", f"{other.url}/x")).message
+        assert ask(server, HttpRequest("GET", f"{server.url}/x")).status_code == 200
     assert not other.seen
 
 
 def test_a_keyless_call_carries_no_key() -> None:
     with Server(says(200, {})) as server:
-        ask(server, Call("GET", "x", keyless=True))
+        ask(server, HttpRequest("GET", "x", keyless=True))
     assert SECRET not in str(server.seen[0].headers)
 
 
 def test_cookies_are_not_kept() -> None:
     async def twice(server: Server) -> None:
-        client = Client(server.url.replace("127.0.0.1", "localhost"), Limits(**QUICK))  # numbers get no cookies
+        # numbers get no cookies
+        client = Client(server.url.replace("127.0.0.1", "localhost"), ClientConfig(**QUICK))
         for _ in range(2):
-            await client.call(Call("GET", "x"))
+            await client.call(HttpRequest("GET", "x"))
         await client.close()
 
     with Server(says(200, {}, Set_Cookie="who=me")) as server:
@@ -432,17 +443,17 @@ def test_no_text_holds_the_key(caplog: pytest.LogCaptureFixture) -> None:
         with Server(turn) as server:
             error = fails(server, attempts=1)
             texts += [str(error), repr(error), str(error.said), "".join(traceback.format_exception(error))]
-    client = Client("https://service.example/v1", Limits(), {"x-key": SECRET})
-    texts += [repr(client), caplog.text, repr(Call("POST", "x", json={"key": SECRET}))]
+    client = Client("https://service.example/v1", ClientConfig(), {"x-key": SECRET})
+    texts += [repr(client), caplog.text, repr(HttpRequest("POST", "x", json={"key": SECRET}))]
     assert [text for text in texts if SECRET in text] == []
     assert "the key … may not do this" in texts[0]
 
 
 def test_a_key_that_is_a_mere_word_spoils_no_answer() -> None:
     async def call(server: Server) -> RemoteError:
-        client = Client(server.url, Limits(), {"Authorization": "Bearer x"})
+        client = Client(server.url, ClientConfig(), {"Authorization": "Bearer x"})
         with pytest.raises(RemoteError) as caught:
-            await client.call(Call("GET", "x"))
+            await client.call(HttpRequest("GET", "x"))
         await client.close()
         return caught.value
 
@@ -462,8 +473,8 @@ def test_proxies_of_the_environment_are_used_only_on_demand(monkeypatch: pytest.
 
 def test_no_more_calls_than_the_limit_are_under_way() -> None:
     async def many(server: Server) -> None:
-        client = Client(server.url, Limits(**QUICK, concurrency=3))
-        await asyncio.gather(*(client.call(Call("GET", str(n))) for n in range(20)))
+        client = Client(server.url, ClientConfig(**QUICK, concurrency=3))
+        await asyncio.gather(*(client.call(HttpRequest("GET", str(n))) for n in range(20)))
         await client.close()
 
     with Server(late(0.02, says(200, {}))) as server:
@@ -473,7 +484,7 @@ def test_no_more_calls_than_the_limit_are_under_way() -> None:
 
 def test_every_status_has_a_meaning() -> None:
     for code in range(300, 600):
-        kind, retryable = meaning(code)
+        kind, retryable = classify_http_status(code)
         assert not kind.stage, "an HTTP status alone is never a refusal"
         assert not (retryable and kind.is_final)
 
@@ -490,15 +501,15 @@ def test_addresses_that_are_none_or_carry_more(url: str) -> None:
 
 def test_a_disk_that_takes_no_download_is_told_as_the_disk(tmp_path: Path) -> None:
     async def fetched(server: Server, path: Path) -> None:
-        client = Client(server.url, Limits(**QUICK))
+        client = Client(server.url, ClientConfig(**QUICK))
         try:
-            await client.download(Call("GET", "file"), path)
+            await client.download(HttpRequest("GET", "file"), path)
         finally:
             await client.close()
 
     with Server(says(200, {"a": "b" * 1000})) as server:
         asyncio.run(fetched(server, tmp_path / "here"))
     assert json.loads((tmp_path / "here").read_text()) == {"a": "b" * 1000}
-    with Server(says(200, {"a": 1})) as server, pytest.raises(SurroundingsError, match="not/there"):
+    with Server(says(200, {"a": 1})) as server, pytest.raises(SetupError, match="not/there"):
         asyncio.run(fetched(server, tmp_path / "not" / "there"))
     assert [path.name for path in tmp_path.iterdir()] == ["here"]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from stillme.engine import threads
-from stillme.engine.threads import INTERRUPTED, Stop, run_in_threads, run_side_by_side
+from stillme.engine.threads import INTERRUPTED, StopEvent, run_in_threads, run_side_by_side
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_ctrl_c_waits_for_what_is_in_flight(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop, begun, waits, ended = Stop(), threading.Semaphore(0), threading.Event(), []
+    stop, begun, waits, ended = StopEvent(), threading.Semaphore(0), threading.Event(), []
     join = threads._join
 
     def noted(workers: Any) -> None:

@@ -16,10 +16,10 @@ Write = Callable[..., Path]
 MODULE = "acme_mirror"
 EDITOR = """
     from stillme.core.records import EditReply, Status
-    from stillme.core.yaml import Frozen
+    from stillme.core.yaml import StrictModel
     from stillme.engine.backends import ExecutionMode, PreparedEditor
 
-    class Settings(Frozen):
+    class Settings(StrictModel):
         flip: bool = False
 
     class Mirror:
@@ -70,7 +70,7 @@ def test_a_plugin_edits_in_a_process_of_its_own(install: Callable[..., None], wr
     install(EDITOR)
     audit = write_audit(**editor(flip=True), judges=[])
     assert stillme("run", audit) == 0
-    with Run.look(audit.parent / "run") as run:
+    with Run.open_readonly(audit.parent / "run") as run:
         assert run.query("SELECT DISTINCT status FROM edit") == [("ok",)]
         (settings,) = run.query("SELECT content FROM settings WHERE kind = 'editor'")
         assert settings == ('{"backend":"mirror","flip":true}',)

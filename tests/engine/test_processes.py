@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors.planted import Settings
 from stillme.engine.backends import BackendContext, rebuild_backend
-from stillme.engine.processes import Apart
+from stillme.engine.processes import ProcessPool
 from stillme.protocol import Protocol
 from stillme.sources.heads import signature
 
@@ -34,16 +34,16 @@ class Odd:
         return EditReply(Status.OK, detail=str(os.getpid()))
 
 
-def ask(apart: Apart, words: str = "go", name: str = "odd") -> EditReply:
+def ask(apart: ProcessPool, words: str = "go", name: str = "odd") -> EditReply:
     return apart.editor(name).edit(EditRequest("k", b"", words, 0))
 
 
 @pytest.fixture
-def apart() -> Apart:
-    return Apart({"odd": Odd, "other": Odd})
+def apart() -> ProcessPool:
+    return ProcessPool({"odd": Odd, "other": Odd})
 
 
-def test_a_thread_has_one_child_for_all_its_editors(apart: Apart) -> None:
+def test_a_thread_has_one_child_for_all_its_editors(apart: ProcessPool) -> None:
     assert ask(apart).detail == ask(apart, name="other").detail != str(os.getpid())
     theirs: list[str] = []
     thread = threading.Thread(target=lambda: theirs.append(ask(apart).detail))
@@ -53,7 +53,7 @@ def test_a_thread_has_one_child_for_all_its_editors(apart: Apart) -> None:
     apart.close()
 
 
-def test_a_child_that_dies_costs_one_attempt(apart: Apart) -> None:
+def test_a_child_that_dies_costs_one_attempt(apart: ProcessPool) -> None:
     first = ask(apart).detail
     lost = ask(apart, "die")
     assert lost.status is Status.CRASHED and "process ended" in lost.detail
@@ -61,14 +61,14 @@ def test_a_child_that_dies_costs_one_attempt(apart: Apart) -> None:
     apart.close()
 
 
-def test_an_error_in_the_child_is_raised_here(apart: Apart) -> None:
+def test_an_error_in_the_child_is_raised_here(apart: ProcessPool) -> None:
     with pytest.raises(RuntimeError, match="ValueError: no"):
         ask(apart, "fail")
     assert ask(apart).status is Status.OK
     apart.close()
 
 
-def test_closing_ends_the_children(apart: Apart) -> None:
+def test_closing_ends_the_children(apart: ProcessPool) -> None:
     child = psutil.Process(int(ask(apart).detail))
     apart.close()
     assert not child.is_running()
@@ -81,7 +81,7 @@ def test_the_bytes_are_those_of_the_same_editor_here(protocol: Protocol) -> None
     recipe = partial(
         rebuild_backend, "stillme.editors.planted", Settings(truth="lightens"), BackendContext(Path(), protocol)
     )
-    apart = Apart({"planted": recipe})
+    apart = ProcessPool({"planted": recipe})
     key = "indian-male-30s"
     source = images.encode(heads.photograph(heads.load(key)), comment=signature(key))
     for prompt in ("O-02", "V-03"):
@@ -90,7 +90,9 @@ def test_the_bytes_are_those_of_the_same_editor_here(protocol: Protocol) -> None
     apart.close()
 
 
-def test_a_deadline_is_for_the_answer_and_not_for_loading(apart: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_is_for_the_answer_and_not_for_loading(
+    apart: ProcessPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waited: list[float | None] = []
     poll = Connection.poll
 
@@ -111,9 +113,9 @@ def test_a_deadline_is_for_the_answer_and_not_for_loading(apart: Apart, monkeypa
 
 def test_children_end_when_their_parent_is_killed() -> None:
     code = (
-        "from tests.engine.test_processes import Odd, ask; from stillme.engine.processes import Apart\n"
+        "from tests.engine.test_processes import Odd, ask; from stillme.engine.processes import ProcessPool\n"
         "import sys\n"
-        "if __name__ == '__main__': print(ask(Apart({'odd': Odd})).detail, flush=True); sys.stdin.read()"
+        "if __name__ == '__main__': print(ask(ProcessPool({'odd': Odd})).detail, flush=True); sys.stdin.read()"
     )
     root = Path(__file__).parent.parent.parent
     with subprocess.Popen(
@@ -129,13 +131,13 @@ def test_children_end_when_their_parent_is_killed() -> None:
 
 
 def cannot_be_made() -> Odd:
-    raise SurroundingsError("The weights are damaged.", "Install again.")
+    raise SetupError("The weights are damaged.", "Install again.")
 
 
 def test_what_the_machine_lacks_reaches_the_user_as_a_sentence() -> None:
-    apart = Apart({"odd": cannot_be_made})
+    apart = ProcessPool({"odd": cannot_be_made})
     for _ in range(2):
-        with pytest.raises(SurroundingsError, match=r"^The weights are damaged\. Install again\.$"):
+        with pytest.raises(SetupError, match=r"^The weights are damaged\. Install again\.$"):
             ask(apart)
     apart.close()
 
@@ -145,8 +147,8 @@ def test_a_script_without_its_guard_is_told_so_at_once(tmp_path: Path, size: int
     """Each child would read the script again and end; nothing is tried a second time."""
     script = tmp_path / "script.py"
     script.write_text(
-        "from tests.engine.test_processes import Odd, ask; from stillme.engine.processes import Apart\n"
-        f"print(ask(Apart({{'odd': Odd, 'x' * {size}: Odd}})))\n"
+        "from tests.engine.test_processes import Odd, ask; from stillme.engine.processes import ProcessPool\n"
+        f"print(ask(ProcessPool({{'odd': Odd, 'x' * {size}: Odd}})))\n"
     )
     root = Path(__file__).parents[2]
     told = subprocess.run(

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme.engine.rate_limit import Bucket, Gate, Pace, duration
+from stillme.engine.rate_limit import ConcurrencyLimiter, RateLimiter, TokenBucket, duration
 
 
 def test_an_overloaded_service_is_asked_half_as_much() -> None:
-    gate = Gate(64)
+    gate = ConcurrencyLimiter(64)
     gate.learn(0, 503)
     assert gate.limit == 32
     for _ in range(40):
@@ -21,13 +21,13 @@ def test_an_overloaded_service_is_asked_half_as_much() -> None:
 
 
 def test_a_service_that_turns_calls_away_is_asked_three_quarters_as_much() -> None:
-    gate = Gate(64)
+    gate = ConcurrencyLimiter(64)
     gate.learn(0, 429)
     assert gate.limit == 48
 
 
 def test_a_service_that_recovers_is_asked_a_little_more_each_round() -> None:
-    gate = Gate(8)
+    gate = ConcurrencyLimiter(8)
     gate.learn(0, 503)
     for expected in (5, 6, 7, 8, 8):
         for _ in range(gate.limit):
@@ -36,7 +36,7 @@ def test_a_service_that_recovers_is_asked_a_little_more_each_round() -> None:
 
 
 def test_a_start_doubles_each_round_until_something_is_wrong() -> None:
-    gate = Gate(64, 4)
+    gate = ConcurrencyLimiter(64, 4)
     for expected in (8, 16, 32):
         for _ in range(gate.limit):
             gate.learn(0, 200)
@@ -50,7 +50,7 @@ def test_a_start_doubles_each_round_until_something_is_wrong() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([200, 400, 429, 500, 503])), max_size=200))
 def test_the_limit_stays_between_one_and_the_cap(events: list[tuple[int, int]]) -> None:
-    gate = Gate(8)
+    gate = ConcurrencyLimiter(8)
     for cuts, code in events:
         gate.learn(cuts, code)
         assert 1 <= gate.limit <= 8
@@ -58,7 +58,7 @@ def test_the_limit_stays_between_one_and_the_cap(events: list[tuple[int, int]]) 
 
 def test_whoever_gives_up_in_line_takes_no_place() -> None:
     async def crowd() -> list[str]:
-        gate, came = Gate(1), []
+        gate, came = ConcurrencyLimiter(1), []
         await gate.enter()
 
         async def one(name: str) -> None:
@@ -80,7 +80,7 @@ def test_whoever_gives_up_in_line_takes_no_place() -> None:
 
 def test_whoever_is_let_in_and_gives_up_at_once_leaves_the_place_to_the_next() -> None:
     async def crowd() -> None:
-        gate = Gate(1)
+        gate = ConcurrencyLimiter(1)
         await gate.enter()
         waiting = asyncio.create_task(gate.enter())
         await asyncio.sleep(0)
@@ -95,7 +95,7 @@ def test_whoever_is_let_in_and_gives_up_at_once_leaves_the_place_to_the_next() -
 @given(st.floats(1, 6000), st.lists(st.floats(0, 5), max_size=60))
 def test_no_minute_holds_more_calls_than_allowed(per_minute: float, gaps: list[float]) -> None:
     now = 0.0
-    pace = Pace(per_minute, clock=lambda: now)
+    pace = RateLimiter(per_minute, clock=lambda: now)
     starts = []
     for gap in gaps:
         now += gap
@@ -108,20 +108,20 @@ def test_no_minute_holds_more_calls_than_allowed(per_minute: float, gaps: list[f
 
 def test_tokens_are_counted_too() -> None:
     now = 0.0
-    pace = Pace(None, 6000, clock=lambda: now)  # a hundred a second
+    pace = RateLimiter(None, 6000, clock=lambda: now)  # a hundred a second
     assert pace.reserve(100) == 0
     assert pace.reserve(300) == pytest.approx(3)
     assert pace.reserve(0) == pytest.approx(3)
 
 
 def test_without_a_rate_nobody_waits() -> None:
-    pace = Pace(None)
+    pace = RateLimiter(None)
     assert [pace.reserve() for _ in range(1000)] == [0.0] * 1000
 
 
 def test_a_service_that_tells_what_is_left_is_asked_as_fast_as_that_refills() -> None:
     now = 0.0
-    pace = Pace(None, clock=lambda: now)
+    pace = RateLimiter(None, clock=lambda: now)
     told = {"limit": "600", "remaining": "10", "reset": "59s"}  # ten a second
     pace.answered({f"x-ratelimit-{name}-requests": value for name, value in told.items()})
     waits = [pace.reserve() for _ in range(19)]
@@ -133,7 +133,7 @@ def test_a_service_that_tells_what_is_left_is_asked_as_fast_as_that_refills() ->
     "told", [("600", "600", "0s"), ("many", "3", "1s"), ("600", "3", "soon"), ("600", "3", "")]
 )
 def test_a_service_that_tells_nothing_of_use_changes_nothing(told: tuple[str, str, str]) -> None:
-    pace = Pace(None)
+    pace = RateLimiter(None)
     names = ("limit", "remaining", "reset")
     pace.answered({f"x-ratelimit-{name}-requests": value for name, value in zip(names, told, strict=True)})
     assert pace.learned is None
@@ -148,7 +148,7 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def answer(self, pace: Pace, rate: float, seconds: float) -> None:
+    def answer(self, pace: RateLimiter, rate: float, seconds: float) -> None:
         """So many answers a second, for so long."""
         for _ in range(round(rate * seconds)):
             self.now += 1 / rate
@@ -160,9 +160,9 @@ def clock() -> Clock:
     return Clock()
 
 
-def turned_away(clock: Clock) -> Pace:
+def turned_away(clock: Clock) -> RateLimiter:
     """After a first cut: it answered a hundred a second, and then turned calls away."""
-    pace = Pace(None, clock=clock)
+    pace = RateLimiter(None, clock=clock)
     clock.answer(pace, 100, 2)
     for _ in range(10):
         pace.turned_away(clock.now)
@@ -177,7 +177,7 @@ def test_a_service_that_turns_calls_away_is_asked_half_as_fast_as_it_answered(cl
 
 
 def test_a_stray_among_many_answers_changes_nothing(clock: Clock) -> None:
-    pace = Pace(None, clock=clock)
+    pace = RateLimiter(None, clock=clock)
     clock.answer(pace, 100, 2)
     for _ in range(3):
         pace.turned_away(clock.now)
@@ -208,8 +208,8 @@ def test_and_much_later_only_a_little_slower(clock: Clock) -> None:
 
 
 def test_and_then_slowly_faster_again(clock: Clock) -> None:
-    pace = Pace(None, clock=clock)
-    pace.learned = Bucket(10, clock=clock)
+    pace = RateLimiter(None, clock=clock)
+    pace.learned = TokenBucket(10, clock=clock)
     pace._ceiling = 100.0
     rates = []
     for _ in range(30):

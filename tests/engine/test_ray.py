@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from stillme import pipeline
-from stillme.core.errors import FaultsError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, SetupError
 from stillme.engine.progress import Progress
-from stillme.engine.ray import Cluster, Share, connected
-from stillme.engine.threads import Stop
+from stillme.engine.ray import ActorResources, Cluster, connected
+from stillme.engine.threads import StopEvent
 from stillme.plan import config
 from tests.conftest import Write
 
@@ -26,13 +26,13 @@ def test_a_missing_ray_names_the_install_command_and_nothing_is_begun(
     without_ray: None, write_audit: Write
 ) -> None:
     audit = config.load(write_audit(), engine={"kind": "ray"})
-    with pytest.raises(SurroundingsError, match=r"needs the package ray, .* pip install 'stillme\[ray\]'"):
+    with pytest.raises(SetupError, match=r"needs the package ray, .* pip install 'stillme\[ray\]'"):
         pipeline.run(audit, Progress())
     assert not audit.run.exists()
 
 
 def test_so_does_connecting(without_ray: None) -> None:
-    with pytest.raises(SurroundingsError, match=r"pip install 'stillme\[ray\]'"), connected("auto", Stop()):
+    with pytest.raises(SetupError, match=r"pip install 'stillme\[ray\]'"), connected("auto", StopEvent()):
         pass
 
 
@@ -50,7 +50,7 @@ def test_so_does_connecting(without_ray: None) -> None:
     ],
 )
 def test_faults_are_named(write_audit: Write, engine: dict[str, Any], said: str) -> None:
-    with pytest.raises(FaultsError, match=said):
+    with pytest.raises(ConfigIssuesError, match=said):
         config.load(write_audit(engine=engine))
 
 
@@ -59,15 +59,15 @@ def test_what_the_command_line_says_replaces_what_the_file_says(write_audit: Wri
     engine = config.load(path, engine={"kind": "ray", "address": "auto"}).audit.engine
     assert (engine.kind, engine.address, engine.workers) == ("ray", "auto", 3)
     assert engine.share("even").gpus == 0.5
-    with pytest.raises(FaultsError, match=r"engine\.kind: input should be"):
+    with pytest.raises(ConfigIssuesError, match=r"engine\.kind: input should be"):
         config.load(path, engine={"kind": "slurm"})
 
 
 def test_an_editor_may_have_a_share_of_its_own(write_audit: Write) -> None:
     engine = {"kind": "ray", "actors": {"cpus": 4}, "editors": {"even": {"gpus": 2, "most": 3}}}
     found = config.load(write_audit(engine=engine)).audit.engine
-    assert found.share("even") == Share(gpus=2, most=3)
-    assert found.share("erases") == Share(cpus=4)
+    assert found.share("even") == ActorResources(gpus=2, most=3)
+    assert found.share("erases") == ActorResources(cpus=4)
 
 
 class Nodes:
@@ -91,19 +91,21 @@ CORES = Nodes({"CPU": 3.0}, {"CPU": 3.0})
 @pytest.mark.parametrize(
     ("nodes", "share", "model", "work", "settled"),
     [
-        (GPUS, Share(), True, 1000, Share(cpus=1, gpus=1, most=12)),
-        (GPUS, Share(cpus=4), True, 1000, Share(cpus=4, gpus=1, most=5)),
-        (GPUS, Share(), False, 1000, Share(cpus=1, gpus=0, most=84)),
-        (GPUS, Share(), True, 5, Share(cpus=1, gpus=1, most=5)),
-        (CORES, Share(cpus=2), True, 1000, Share(cpus=2, gpus=0, most=2)),
-        (CORES, Share(gpus=1), True, 1000, Share(gpus=1, most=1)),
-        (CORES, Share(cpus=0, gpus=0), True, 1000, Share(cpus=0, gpus=0, most=6)),
+        (GPUS, ActorResources(), True, 1000, ActorResources(cpus=1, gpus=1, most=12)),
+        (GPUS, ActorResources(cpus=4), True, 1000, ActorResources(cpus=4, gpus=1, most=5)),
+        (GPUS, ActorResources(), False, 1000, ActorResources(cpus=1, gpus=0, most=84)),
+        (GPUS, ActorResources(), True, 5, ActorResources(cpus=1, gpus=1, most=5)),
+        (CORES, ActorResources(cpus=2), True, 1000, ActorResources(cpus=2, gpus=0, most=2)),
+        (CORES, ActorResources(gpus=1), True, 1000, ActorResources(gpus=1, most=1)),
+        (CORES, ActorResources(cpus=0, gpus=0), True, 1000, ActorResources(cpus=0, gpus=0, most=6)),
     ],
 )
-def test_actors_do_not_span_nodes(nodes: Nodes, share: Share, model: bool, work: int, settled: Share) -> None:
-    assert Cluster(nodes, Stop(), 1).settle(share, model, work) == settled
+def test_actors_do_not_span_nodes(
+    nodes: Nodes, share: ActorResources, model: bool, work: int, settled: ActorResources
+) -> None:
+    assert Cluster(nodes, StopEvent(), 1).settle(share, model, work) == settled
 
 
 def test_a_cluster_without_the_place_says_what_it_has() -> None:
-    told = str(Cluster(CORES, Stop(), 5).cannot_place(Share(gpus=1.0)))
+    told = str(Cluster(CORES, StopEvent(), 5).cannot_place(ActorResources(gpus=1.0)))
     assert told.startswith("No actor with 1 CPU and 1 GPU found a place in 5 s; the cluster has in all: 6 CPU.")

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from stillme.engine.threads import IN_FLIGHT, Stop, run_in_threads
+from stillme.engine.threads import IN_FLIGHT, StopEvent, run_in_threads
 
 
 def done() -> Future[None]:
@@ -23,12 +23,12 @@ def test_every_item_is_done_once() -> None:
             seen.append(item)
         return done()
 
-    run_in_threads(range(1000), do, threads=8, stop=Stop())
+    run_in_threads(range(1000), do, threads=8, stop=StopEvent())
     assert sorted(seen) == list(range(1000))
 
 
 def test_a_stop_leaves_the_rest() -> None:
-    stop, seen = Stop(), []
+    stop, seen = StopEvent(), []
 
     def do(item: int) -> Future[None]:
         seen.append(item)
@@ -47,7 +47,7 @@ def test_what_fails_is_raised_and_stops_the_others() -> None:
         return done()
 
     with pytest.raises(RuntimeError, match="five"):
-        run_in_threads(range(1000), do, threads=4, stop=Stop())
+        run_in_threads(range(1000), do, threads=4, stop=StopEvent())
 
 
 def test_a_result_that_could_not_be_recorded_is_raised() -> None:
@@ -57,7 +57,7 @@ def test_a_result_that_could_not_be_recorded_is_raised() -> None:
         return answer
 
     with pytest.raises(OSError, match="disk"):
-        run_in_threads(range(10), do, threads=2, stop=Stop())
+        run_in_threads(range(10), do, threads=2, stop=StopEvent())
 
 
 def test_no_more_than_a_few_results_wait_for_their_commit() -> None:
@@ -76,10 +76,10 @@ def test_no_more_than_a_few_results_wait_for_their_commit() -> None:
             waited.append(len(taken))
             self.set_result(None)
 
-    run_in_threads(range(1000), do, 1, Stop())
+    run_in_threads(range(1000), do, 1, StopEvent())
     assert len(taken) == len(waited) == 1000
     assert waited[0] == IN_FLIGHT and max(n - done for done, n in enumerate(waited)) == IN_FLIGHT
 
 
 def test_no_items_is_fine() -> None:
-    run_in_threads([], lambda item: done(), threads=2, stop=Stop())
+    run_in_threads([], lambda item: done(), threads=2, stop=StopEvent())

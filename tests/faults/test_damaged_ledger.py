@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.ledger import backup
 from stillme.ledger.run import LEDGER
 from tests.conftest import audit_data, dump_audit
@@ -155,7 +155,7 @@ def test_a_flipped_byte_anywhere_is_found_or_changes_nothing(
         ledger.write_bytes(content)
         try:
             backup.check(ledger, thorough=True, rows=True)
-        except SurroundingsError:
+        except SetupError:
             found += 1
         else:
             assert rows(folder / "run") == expected

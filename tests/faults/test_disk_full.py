@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Adjudication
 from stillme.ledger import Run
 from stillme.ledger.run import now
@@ -107,7 +107,7 @@ def test_a_reviewer_hears_that_nothing_was_saved(audited: Path, disk: Path) -> N
         decided = Adjudication(edit, prompt, "skin_tone", 3, "anna", "Seen. " * 2_000, now())
         joined.add_adjudication(decided).result()
         full = fill(disk)
-        with pytest.raises(SurroundingsError, match="is full"):
+        with pytest.raises(SetupError, match="is full"):
             for _ in range(2_000):  # until the log needs room that is not there
                 joined.add_adjudication(decided).result()
         saved = len(joined.adjudications())

@@ -85,7 +85,7 @@ def describe(folder: Path, server: Server) -> None:
 def make_edits(folder: Path) -> int:
     """Every edit that the audit wants, small and with pixels of its own; only judging is left."""
     audit = config.load(folder / "audit.yaml")
-    with Run.hold(audit.run, audit.protocol) as held:
+    with Run.open_for_writing(audit.run, audit.protocol) as held:
         trials = pipeline.plan(held, audit, pipeline.gather(held, audit, Progress())).distinct_edits()
         for number, trial in enumerate(trials):
             picture = images.black(8)

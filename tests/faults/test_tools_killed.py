@@ -110,7 +110,7 @@ def test_killed_while_somebody_decides(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(audited / "run", run)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         trials = [
             key
             for (key,) in seen.query("SELECT t.key FROM trial t JOIN edit e ON e.key = t.edit AND e.status = 'ok'")
@@ -124,8 +124,8 @@ def test_killed_while_somebody_decides(
     for _ in range(times):
         more = storm(ReviewTool(run), chance, "/api/decide", decide)
         sent, saved = sent | more[0], saved | more[1]
-        with Run.look(run) as seen:
-            kept = [decision.why for decision in seen.adjudications()]
+        with Run.open_readonly(run) as seen:
+            kept = [decision.reason for decision in seen.adjudications()]
         assert len(kept) == len(set(kept)) and saved <= set(kept) <= sent
     record_property("review killed", f"{times} times (seed {SEED}): {len(saved)} saved, 0 lost, 0 invented")
 
@@ -133,7 +133,7 @@ def test_killed_while_somebody_decides(
 def test_two_reviewers_of_one_run_lose_nothing(audited: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(audited / "run", run)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         trials = [
             key
             for (key,) in seen.query("SELECT t.key FROM trial t JOIN edit e ON e.key = t.edit AND e.status = 'ok'")
@@ -149,5 +149,8 @@ def test_two_reviewers_of_one_run_lose_nothing(audited: Path, tmp_path: Path) ->
         for tool in tools:
             with suppress(AssertionError):
                 tool.kill()
-    with Run.look(run) as seen:
-        assert sorted({d.who for d in seen.adjudications()}) == ["anna", "ben"] and len(seen.adjudications()) == 8
+    with Run.open_readonly(run) as seen:
+        assert (
+            sorted({d.reviewer for d in seen.adjudications()}) == ["anna", "ben"]
+            and len(seen.adjudications()) == 8
+        )

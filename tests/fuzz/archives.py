@@ -13,9 +13,9 @@ from typing import Any
 from stillme.assurance.evidence import manifest
 from stillme.assurance.evidence.verification import verify
 from stillme.cli.render.release import render_verification
-from stillme.core.errors import FaultsError, InputError, StillmeError
+from stillme.core.errors import ConfigIssuesError, InputError, StillmeError
 from stillme.ledger.run import LEDGER
-from stillme.sources.files import Flaw, open_files
+from stillme.sources.files import FileProblem, open_files
 from stillme.study import bundle as bundles
 from stillme.study import ratings
 from stillme.study.builder import key as keys
@@ -86,7 +86,7 @@ def _portraits(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
             opened = open_files(path)
             names = list(opened.names())
             for _, one in opened.read([*names, "nothing.jpg"]):
-                assert isinstance(one, bytes | Flaw)
+                assert isinstance(one, bytes | FileProblem)
 
     return bytes_of(*(zipped(files, packing) for packing in packings)), feed
 
@@ -156,7 +156,7 @@ def _ratings(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         with sentence(InputError, naming=folder.name):
             for sheet in (ratings._table(folder, "ratings", ratings.RATINGS, {}),):
                 if faults := list(ratings._misfits(sheet, KEY)):
-                    raise FaultsError(faults)
+                    raise ConfigIssuesError(faults)
                 rows = [ratings._rating(ratings._name(row), row, KEY) for row in sheet.rows]
                 whole = [value for row in rows for value in row.values if type(value) is int]
                 assert all(-(2**63) <= value < 2**63 for value in whole)

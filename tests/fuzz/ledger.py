@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stillme import pipeline
 from stillme.analysis.frames import tidy
-from stillme.assurance.evidence.ledger import damage
+from stillme.assurance.evidence.ledger import integrity_errors
 from stillme.core.errors import StillmeError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run, batches
@@ -89,7 +89,7 @@ def _rows(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
             connection.execute(changed, (text.decode("utf-8", "replace"),))
         with sentence(StillmeError):
             pipeline.status(run)
-            with Run.look(run) as seen:
+            with Run.open_readonly(run) as seen:
                 design = load_design(seen)
                 tidy(seen, design)
                 batches.shards(seen, "a", "b")
@@ -107,10 +107,10 @@ def _pages(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     def feed(content: bytes) -> None:
         path.write_bytes(content)
         with sentence(StillmeError):
-            found = list(damage(path))
+            found = list(integrity_errors(path))
             assert all(isinstance(said, str) for said in found)
             if not found:
-                with Run.look(path.parent) as seen:
+                with Run.open_readonly(path.parent) as seen:
                     seen.meta()
 
     return plain, feed

@@ -75,9 +75,9 @@ def feed(content: bytes) -> None:
         seen = images.examine(content)
         assert seen.pixels.shape[2] == 3
         assert Image.open(io.BytesIO(images.thumbnail(content, 8))).width <= 8
-        assert max(images.reduced(content, 8).shape[:2]) == 8
+        assert max(images.decode_thumbnail(content, 8).shape[:2]) == 8
         images.plain(content)
-        images.enlarged(content, 16, "bicubic")
+        images.upscale(content, 16, "bicubic")
 
 
 def _pictures(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stillme.core.records import Status
-from stillme.engine.http import Answer, RemoteError
+from stillme.engine.http import HttpResponse, RemoteError
 from stillme.study.prolific import hooks
 from stillme.study.prolific.client import ID, ProlificError, _mapping, _objects, _reason, _study, listed, single
 from tests.fuzz.damage import Input, bytes_of, json_of
@@ -80,7 +80,7 @@ def _answers(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         error = RemoteError(Status.REJECTED, "no", 400, said=said)
         assert len(_reason(error)) <= 300
         with sentence(ProlificError):
-            found = _mapping(Answer(200, {}, content, said, 0.1))
+            found = _mapping(HttpResponse(200, {}, content, said, 0.1))
             for read in (single, _study, lambda one: listed(one, "s")):
                 with sentence(ProlificError):
                     read(found)

@@ -18,13 +18,13 @@ from typing import Any
 
 from multidict import CIMultiDict
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Exchange, Status
 from stillme.editors import bfl
 from stillme.editors import gemini as gemini_editor
 from stillme.editors import openai as openai_editor
 from stillme.engine.backends import BackendContext
-from stillme.engine.http import Answer, Call, Client, RemoteError, asked_to_wait
+from stillme.engine.http import Client, HttpRequest, HttpResponse, RemoteError, parse_retry_after
 from stillme.judges import gemini, openai
 from stillme.judges.depiction_form import PeopleForm
 from stillme.judges.feature_form import FeatureForm
@@ -146,7 +146,7 @@ class Canned(Client):
 
     given: tuple[int, CIMultiDict[str], bytes] = (200, CIMultiDict(), b"")
 
-    async def _attempt(self, call: Call, sent: Any, seconds: float) -> Answer | RemoteError:
+    async def _attempt(self, call: HttpRequest, sent: Any, seconds: float) -> HttpResponse | RemoteError:
         status, headers, body = self.given
         kind = headers.get("Content-Type", "").partition(";")[0].strip() or "application/octet-stream"
         response: Any = SimpleNamespace(status=status, headers=headers, content_type=kind, reason="")
@@ -167,7 +167,7 @@ def storable(reply: EditReply) -> None:
         assert isinstance(text, str), text
         text.encode()
         assert SECRET not in text
-    json.dumps(reply.made)
+    json.dumps(reply.environment)
     assert math.isfinite(reply.cost_usd) and reply.cost_usd >= 0
     assert (reply.image is not None) == (reply.status is Status.OK)
     assert all(isinstance(one, bytes) for one in reply.extras.values())
@@ -181,7 +181,7 @@ def _editor(make: Any, settings: Any, body: Input) -> Any:
 
         def feed(content: bytes) -> None:
             canned(editor).given = parsed(content)
-            with sentence(SurroundingsError):
+            with sentence(SetupError):
                 storable(asyncio.run(editor.edit(request)))
 
         return wire(body), feed
@@ -220,12 +220,12 @@ def _bfl(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         turns[place] = parsed(content[1:])
         seen, client = iter(turns), canned(editor)
 
-        async def next_turn(call: Call, sent: Any, seconds: float) -> Answer | RemoteError:
+        async def next_turn(call: HttpRequest, sent: Any, seconds: float) -> HttpResponse | RemoteError:
             client.given = next(seen, turns[place])
             return await Canned._attempt(client, call, sent, seconds)
 
         client._attempt = next_turn  # type: ignore[method-assign]
-        with sentence(SurroundingsError):
+        with sentence(SetupError):
             storable(asyncio.run(editor.edit(request)))
 
     tasks = [TASK, *({**TASK, "polling_url": url} for url in LED_ASTRAY)]
@@ -258,12 +258,12 @@ def _judge(make: Any, model: str, envelope: Any) -> Any:
         judge: NetworkJudge = make.prepare(make.Settings(model=model, **_once()), PLACE).make()
 
         async def ask() -> list[Exchange]:
-            call = Call("POST", "x", json={})
+            call = HttpRequest("POST", "x", json={})
             return await judge.send(call, AXES)
 
         def feed(content: bytes) -> None:
             canned(judge).given = parsed(content)
-            with sentence(SurroundingsError):
+            with sentence(SetupError):
                 for one in asyncio.run(ask()):
                     kept(one)
 
@@ -353,7 +353,7 @@ def _waiting(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     def feed(content: bytes) -> None:
         text = content.decode("latin-1")
         for name in ("Retry-After", "retry-after-ms"):
-            found = asked_to_wait(CIMultiDict({name: text}))
+            found = parse_retry_after(CIMultiDict({name: text}))
             assert found is None or found >= 0
 
     return plain, feed

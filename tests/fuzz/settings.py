@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from stillme.assurance.gate import policy, starter_policy
-from stillme.core.errors import FaultsError, InputError
+from stillme.core.errors import ConfigIssuesError, InputError
 from stillme.plan import config
 from stillme.protocol import builtin
 from stillme.protocol.reader import from_files
@@ -108,7 +108,7 @@ def _policy(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         with sentence(InputError, naming="policy.yaml"):
             read = policy.read(path, protocol)
             if read.document.faults:
-                raise FaultsError(read.document.faults)
+                raise ConfigIssuesError(read.document.faults)
 
     return yaml_of(starter_policy.policy("policy.yaml", protocol)), feed
 

@@ -13,9 +13,9 @@ import polars as pl
 from stillme.analysis.tables import files, reading
 from stillme.assurance import lint
 from stillme.cli.render.release import render_lint
-from stillme.core.errors import FaultsError, InputError, StillmeError
+from stillme.core.errors import ConfigIssuesError, InputError, StillmeError
 from stillme.protocol import builtin
-from stillme.sources import Remark, fairface_parquet, portraits
+from stillme.sources import RowIssue, fairface_parquet, portraits
 from stillme.sources import folder as folders
 from stillme.sources.labels import UnknownLabelError, Vocabulary
 from stillme.sources.tables import open_table
@@ -131,15 +131,15 @@ def _labels(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         path = _placed(folder, content)
         columns = {"file": "file", "race": "race", "gender": "gender", "age": "age", "split": "split"}
         given = folders.Settings(folder=".", labels=path.name, columns=columns, licence="CC0")
-        with sentence(FaultsError, naming=path.name):
+        with sentence(ConfigIssuesError, naming=path.name):
             found = folders.read(given, folder, vocabulary)
             try:
-                rows = [row for row in found.rows() if not isinstance(row, Remark)]
+                rows = [row for row in found.rows() if not isinstance(row, RowIssue)]
             except (UnknownLabelError, ValueError) as error:
                 assert str(error)
                 return
             for _, image in found.images(rows):
-                assert isinstance(image, bytes | Remark)
+                assert isinstance(image, bytes | RowIssue)
 
     return _either(LABELS), feed
 
@@ -170,11 +170,11 @@ def _shards(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
 
     def feed(content: bytes) -> None:
         path.write_bytes(content)
-        with sentence(FaultsError, ValueError):
+        with sentence(ConfigIssuesError, ValueError):
             found = fairface_parquet.read(fairface_parquet.Settings(folder="."), folder, vocabulary)
-            rows = [row for row in found.rows() if not isinstance(row, Remark)]
+            rows = [row for row in found.rows() if not isinstance(row, RowIssue)]
             for _, image in found.images(rows):
-                assert isinstance(image, bytes | Remark)
+                assert isinstance(image, bytes | RowIssue)
 
     return bytes_of(*seeds), feed
 
@@ -186,7 +186,7 @@ def _columns(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
         path = _placed(folder, content)
         with sentence(StillmeError, naming=path.name):
             for row in open_table(path, ("file", "age")).rows():
-                assert isinstance(row, Remark) or all(isinstance(value, str) for value in row[1].values())
+                assert isinstance(row, RowIssue) or all(isinstance(value, str) for value in row[1].values())
 
     return _either(LABELS), feed
 
@@ -211,11 +211,11 @@ def _portraits(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
 
     def feed(content: bytes) -> None:
         path = _placed(folder, content)
-        with sentence(FaultsError, naming=path.name):
+        with sentence(ConfigIssuesError, naming=path.name):
             columns = list(dict.fromkeys(head.split(",")))
             read = rows[path.suffix == ".parquet"](path, columns)
             if faults := list(portraits._faults(path, read, PROTOCOL)):
-                raise FaultsError(faults)
+                raise ConfigIssuesError(faults)
 
     return _either(f"{head}\n{row}\n"), feed
 

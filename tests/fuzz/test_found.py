@@ -25,17 +25,17 @@ from stillme.analysis.tables import files, reading, writing
 from stillme.assurance import lint
 from stillme.assurance.evidence import archive
 from stillme.core import images
-from stillme.core.errors import FaultsError, InputError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, InputError, SetupError
 from stillme.core.images import BadImageError
 from stillme.core.records import EditRequest, Status
 from stillme.core.table_files import DamagedError, read_parquet
 from stillme.editors import bfl, gemini, openai
-from stillme.engine.http import Call, Client, Limits, RemoteError, asked_to_wait
+from stillme.engine.http import Client, ClientConfig, HttpRequest, RemoteError, parse_retry_after
 from stillme.ledger import Run
 from stillme.plan import config
 from stillme.plan.design import load_design
 from stillme.protocol import builtin
-from stillme.sources import Reason, Remark
+from stillme.sources import Reason, RowIssue
 from stillme.sources.files import open_files
 from stillme.sources.tables import open_table
 from stillme.study import bundle as bundles
@@ -77,7 +77,7 @@ def test_a_strip_is_not_enlarged_beyond_the_limit() -> None:
     strip = io.BytesIO()
     Image.new("L", (60_000, 4)).save(strip, "PNG")
     with pytest.raises(BadImageError, match="would have 15360000 × 1024 pixels"):
-        images.enlarged(strip.getvalue(), 1024, "lanczos")
+        images.upscale(strip.getvalue(), 1024, "lanczos")
 
 
 # Services
@@ -138,16 +138,16 @@ def test_a_cost_that_is_none_is_what_is_expected(cost: Any) -> None:
 @pytest.mark.parametrize("body", [DEEP, b'{"error":' * 700 + b"1" + b"}" * 700])
 def test_an_error_nested_too_deeply_is_its_text(body: bytes) -> None:
     response: Any = SimpleNamespace(status=500, headers=CIMultiDict(), reason="no")
-    error = Client(ADDRESS, Limits())._failed(response, body)
+    error = Client(ADDRESS, ClientConfig())._failed(response, body)
     assert isinstance(error, RemoteError) and error.kind is Status.SERVER_ERROR
 
 
 def test_a_key_is_hidden_in_headers_and_in_answers_too() -> None:
-    client = Canned(ADDRESS, Limits(), {"x-key": "a-long-secret"})
+    client = Canned(ADDRESS, ClientConfig(), {"x-key": "a-long-secret"})
     client.given = parsed(
         b'200\nContent-Type: application/json\nx-request-id: a-long-secret\n\n{"a": "a-long-secret"}'
     )
-    answer: Any = asyncio.run(client._attempt(Call("GET", "x", paced=False), None, 1))
+    answer: Any = asyncio.run(client._attempt(HttpRequest("GET", "x", paced=False), None, 1))
     assert (answer.json, answer.request_id) == ({"a": "…"}, "…") and b"secret" not in answer.body
 
 
@@ -155,7 +155,7 @@ def test_a_key_is_hidden_in_headers_and_in_answers_too() -> None:
     "date", ["Wed, 21 Oct 99999999999999999999 07:28:00 GMT", "Mon, 01 Jan 0001 00:00:00 +2359", "9" * 400]
 )
 def test_a_date_that_is_none_asks_for_no_wait(date: str) -> None:
-    waits = asked_to_wait({"Retry-After": date})
+    waits = parse_retry_after({"Retry-After": date})
     assert waits is None or waits >= 0
 
 
@@ -181,7 +181,7 @@ def table(folder: Path, **columns: Any) -> Path:
     ],
 )
 def test_scores_of_another_type_are_faults(tmp_path: Path, columns: dict[str, Any], said: str) -> None:
-    with pytest.raises(FaultsError) as caught:
+    with pytest.raises(ConfigIssuesError) as caught:
         reading.read_scores(files.read(table(tmp_path, **columns)), builtin(), "paper")
     assert said in str(caught.value)
 
@@ -232,7 +232,7 @@ def test_text_that_is_none_loses_its_rows_and_not_the_table(tmp_path: Path) -> N
     damaged = (tmp_path / "t.parquet").read_bytes().replace(b"aaaa.jpg", b"\xff\xfeaa.jpg")
     (tmp_path / "t.parquet").write_bytes(damaged)
     (remark,) = open_table(tmp_path / "t.parquet", ["file"]).rows()
-    assert isinstance(remark, Remark) and remark.reason is Reason.CORRUPT
+    assert isinstance(remark, RowIssue) and remark.reason is Reason.CORRUPT
 
 
 # Files
@@ -256,7 +256,10 @@ def test_a_member_without_a_name_is_passed_over(tmp_path: Path) -> None:
 def test_a_bundle_packed_as_none_is_refused(tmp_path: Path, packing: int) -> None:
     with zipfile.ZipFile(tmp_path / "e.zip", "w", packing) as made:
         made.writestr("MANIFEST.json", "{}")
-    with pytest.raises(InputError, match="packed in a way that no bundle is"), archive.opened(tmp_path / "e.zip"):
+    with (
+        pytest.raises(InputError, match="packed in a way that no bundle is"),
+        archive.open_bundle(tmp_path / "e.zip"),
+    ):
         pass
 
 
@@ -284,10 +287,10 @@ def test_what_an_analysis_left_names_nothing_outside_its_folder(tmp_path: Path) 
 
 def test_names_longer_than_any_file_are_faults(tmp_path: Path) -> None:
     dump_audit(tmp_path / "audit.yaml", editors=[{"id": "a", "kind": "planted", "settings": {"truth": "x" * 300}}])
-    with pytest.raises(FaultsError, match=r"editors\[0\]\.settings: names a file that cannot be read"):
+    with pytest.raises(ConfigIssuesError, match=r"editors\[0\]\.settings: names a file that cannot be read"):
         config.load(tmp_path / "audit.yaml")
     dump_audit(tmp_path / "audit.yaml", protocol="x" * 300)
-    with pytest.raises(FaultsError, match="protocol: "):
+    with pytest.raises(ConfigIssuesError, match="protocol: "):
         config.load(tmp_path / "audit.yaml")
 
 
@@ -325,7 +328,10 @@ def test_a_row_that_somebody_changed_is_said(ledger: bytes, tmp_path: Path, sql:
     (tmp_path / "ledger.sqlite").write_bytes(ledger)
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)) as connection:
         connection.execute(sql)
-    with Run.look(tmp_path) as seen, pytest.raises(SurroundingsError, match=f"holds {said} that stillme did not"):
+    with (
+        Run.open_readonly(tmp_path) as seen,
+        pytest.raises(SetupError, match=f"holds {said} that stillme did not"),
+    ):
         load_design(seen)
 
 

@@ -225,7 +225,9 @@ def _study(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
 
 def _serving(folder: Path, stack: ExitStack) -> tuple[Input, Feed]:
     """The editors' server, before an editor that gives back what it gets."""
-    site = Site(editor_server.app(cast(editor_server.Desk, Returning()), Hosts.of("127.0.0.1")), "", {"n": 1}, {})
+    site = Site(
+        editor_server.app(cast(editor_server.EditorWorker, Returning()), Hosts.of("127.0.0.1")), "", {"n": 1}, {}
+    )
     part = 'content-disposition: form-data; name="'
     fields = {"prompt": "go", "seed": "7", "n": "1", "size": "auto", "model": "scripted", "settings": "a" * 64}
     body = "".join(f'--x\r\n{part}{name}"\r\n\r\n{value}\r\n' for name, value in fields.items())

@@ -23,13 +23,13 @@ import aiohttp  # noqa: F401  (loaded before anything is forked)
 import orjson
 
 from stillme.core.records import Attempt, Exchange, Status
-from stillme.engine.http import Client, Limits
-from stillme.engine.threads import Stop
+from stillme.engine.http import Client, ClientConfig
+from stillme.engine.threads import StopEvent
 from stillme.judges import Batch, Batches
 from stillme.judges.gemini import GeminiBatches
 from stillme.judges.openai import OpenaiBatches
 from stillme.ledger import Run
-from stillme.ledger.writer import Insert
+from stillme.ledger.writer import RowInsert
 from stillme.protocol import builtin
 from stillme.steps import batch
 
@@ -92,12 +92,12 @@ class Session:
     wanted: Mapping[str, Item]
     room: int | None = None
     wait_s: float = 120.0
-    stop: Stop = field(default_factory=Stop)
+    stop: StopEvent = field(default_factory=StopEvent)
     said: list[str] = field(default_factory=list)
     tick: Callable[[], None] = lambda: None
     most_bytes: int = 10**8
     most_requests: int = 2
-    limits: Limits = field(default_factory=lambda: Limits(backoff_s=0.01))
+    limits: ClientConfig = field(default_factory=lambda: ClientConfig(backoff_s=0.01))
 
     def ship(self) -> set[str]:
         return asyncio.run(self.shipped())
@@ -133,12 +133,12 @@ def files_of(run: Run) -> list[str]:
     return sorted(path.name for path in folder_of(run).rglob("*") if path.is_file())
 
 
-def _attempt(key: str, exchange: Exchange) -> Iterable[Insert]:
+def _attempt(key: str, exchange: Exchange) -> Iterable[RowInsert]:
     e = exchange
     attempt = Attempt(key, e.status, e.started, e.seconds, e.cost_usd, e.detail, e.code, e.request_id, e.http)
     a = attempt
     told = (a.cost_usd, a.detail, a.code, a.request_id, a.http, "", None)
-    return [Insert("attempt", (None, a.subject, a.status.value, a.started, a.seconds, *told))]
+    return [RowInsert("attempt", (None, a.subject, a.status.value, a.started, a.seconds, *told))]
 
 
 class Mortal:
@@ -150,7 +150,7 @@ class Mortal:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._run, name)
 
-    def append(self, *rows: Insert) -> Future[None]:
+    def append(self, *rows: RowInsert) -> Future[None]:
         self._tick()
         committed = self._run.append(*rows)
         committed.result()
@@ -227,7 +227,7 @@ def session(form: str, url: str, path: Path, dies_at: int) -> int:
         code = 1
         try:
             clock = Clock(dies_at)
-            with Run.hold(path, builtin()) as run:
+            with Run.open_for_writing(path, builtin()) as run:
                 clock.listen(folder_of(run))
                 left = Session(run, form, url, missing(run, form), tick=clock.tick).ship()
             code = 2 if left else 0

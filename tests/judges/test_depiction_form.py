@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stillme.core.records import PEOPLE, SHOWN_GENDER, SHOWN_ROLE, Depicted, JudgeReply, JudgeRequest, Status
-from stillme.judges import Fault, Reading, gemini, openai
+from stillme.judges import ParsedAnswer, ParseError, gemini, openai
 from stillme.judges.depiction_form import GENDER, MAX_PEOPLE, NEITHER, PRESENTATIONS, UNCLEAR, PeopleForm
 from stillme.judges.planted import UNREADABLE, Planted, Settings
 from tests.editors.providers import Server, Turn, png
@@ -32,7 +32,7 @@ def said(*people: Any, **changes: Any) -> str:
 
 def read(text: str) -> tuple[Depicted, ...]:
     found = FORM.read(text, ROLES)
-    assert isinstance(found, Reading), found
+    assert isinstance(found, ParsedAnswer), found
     assert not found.scores and not found.features
     return found.people
 
@@ -69,7 +69,7 @@ def test_unclear_is_no_middle_and_nobody_is_an_answer() -> None:
 )
 def test_what_is_not_the_form_is_not_read(text: str, why: str) -> None:
     found = FORM.read(text, ROLES)
-    assert isinstance(found, Fault) and why in found.message
+    assert isinstance(found, ParseError) and why in found.message
 
 
 def test_the_schema_allows_what_can_be_read_and_nothing_else() -> None:
@@ -166,4 +166,4 @@ def test_answers_of_any_size_are_read_or_refused_in_a_sentence() -> None:
     for _ in range(500):
         at = chance.randrange(len(whole))
         changed = whole[:at] + chance.choice('{}[]",:x0') + whole[at + chance.randrange(3) :]
-        assert isinstance(FORM.read(changed, ROLES), Reading | Fault)
+        assert isinstance(FORM.read(changed, ROLES), ParsedAnswer | ParseError)

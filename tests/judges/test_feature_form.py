@@ -11,7 +11,7 @@ import pytest
 
 from stillme.core import images
 from stillme.core.records import FEATURES, JudgeReply, JudgeRequest, Status
-from stillme.judges import Fault, Reading, planted
+from stillme.judges import ParsedAnswer, ParseError, planted
 from stillme.judges.feature_form import AGAIN, MAX_FEATURE_CHARS, SENTENCE, FeatureForm
 from stillme.plan.mitigation.linter import leaks
 from stillme.protocol import builtin
@@ -43,13 +43,13 @@ SCRAPS = (
 )
 
 
-def read(said: Any) -> Reading | Fault:
+def read(said: Any) -> ParsedAnswer | ParseError:
     return FORM.read(said if isinstance(said, str) else json.dumps(said), ASKED)
 
 
 def fault(said: Any) -> str:
     found = read(said)
-    assert isinstance(found, Fault), found
+    assert isinstance(found, ParseError), found
     return found.message
 
 
@@ -70,10 +70,10 @@ def test_the_schema_asks_for_a_text_a_dimension_and_the_sentence_last() -> None:
 
 @pytest.mark.parametrize("around", ["{}", "  {}\n", "```json\n{}\n```", "```\n{}\n```"])
 def test_an_answer_is_read_as_it_stands(around: str) -> None:
-    assert read(around.replace("{}", json.dumps(GOOD))) == Reading(features=GOOD)
+    assert read(around.replace("{}", json.dumps(GOOD))) == ParsedAnswer(features=GOOD)
     spaced = {**GOOD, "eyes": "  brown \n"}
-    assert read(spaced) == Reading(features={**GOOD, "eyes": "brown"})
-    assert read({**GOOD, "eyes": ""}) == Reading(features={**GOOD, "eyes": ""})  # nothing to say is an answer
+    assert read(spaced) == ParsedAnswer(features={**GOOD, "eyes": "brown"})
+    assert read({**GOOD, "eyes": ""}) == ParsedAnswer(features={**GOOD, "eyes": ""})  # nothing to say is an answer
 
 
 def test_an_answer_that_is_not_whole_says_what_is_wrong() -> None:
@@ -97,7 +97,7 @@ def test_damaged_answers_are_read_whole_or_not_at_all() -> None:
         place, length = chance.randrange(len(whole)), chance.choice([0, 1, 1, 5, 40])
         text = whole[:place] + chance.choice(["", *SCRAPS]) + whole[place + length :]
         found = read(text)
-        if isinstance(found, Reading):
+        if isinstance(found, ParsedAnswer):
             readable += 1
             said = json.loads(text.strip())
             assert found.features == {name: said[name].strip() for name in said} and set(said) == set(GOOD)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stillme.judges import Fault, Reading, form
+from stillme.judges import ParsedAnswer, ParseError, form
 from stillme.judges.form import DriftForm
 from stillme.protocol import Protocol
 from tests.judges.asking import AXES, FORM, PROTOCOL, SCORES, answered, written
@@ -22,7 +22,7 @@ def text(prompt: str = PROMPT, instruction: str = "Add glasses.", **disclosed: s
 
 def fault(said: Any) -> str:
     read = FORM.read(said if isinstance(said, str) else json.dumps(said), AXES)
-    assert isinstance(read, Fault), read
+    assert isinstance(read, ParseError), read
     return read.message
 
 
@@ -104,7 +104,7 @@ def test_another_wording_is_another_form(protocol: Protocol) -> None:
 @pytest.mark.parametrize("around", ["{}", "\n  {} \n", "```json\n{}\n```", "```\n{}\n```\n"])
 def test_an_answer_is_read_with_nothing_but_space_or_one_fence_around_it(around: str) -> None:
     read = FORM.read(around.replace("{}", written()), AXES)
-    assert isinstance(read, Reading)
+    assert isinstance(read, ParsedAnswer)
     assert read.scores == SCORES and list(read.scores) == list(AXES)
     assert read.evidence == "Glasses." and list(read.observations) == list(FORM.observations)
 
@@ -113,7 +113,7 @@ def test_the_scanned_spelling_of_an_axis_is_taken_once() -> None:
     ((axis, (alias,)),) = ((axis, [alias]) for alias, axis in FORM.aliases.items())
     spelled = {alias if name == axis else name: point for name, point in SCORES.items()}
     read = FORM.read(written(answered(spelled)), AXES)
-    assert isinstance(read, Reading) and read.scores == SCORES
+    assert isinstance(read, ParsedAnswer) and read.scores == SCORES
     assert fault(answered({**SCORES, alias: 3})) == f"'{axis}' stands there twice"
     assert alias not in text() and alias not in json.dumps(FORM.schema(AXES))
 

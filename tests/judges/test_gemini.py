@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import JudgeReply, Status
 from stillme.engine.backends import BackendContext, PreparedJudge
 from stillme.engine.http import RemoteError
@@ -203,7 +203,7 @@ def test_a_delay_that_the_body_asks_for_is_kept() -> None:
 )
 def test_a_wrong_key_model_or_place_ends_the_run_with_a_sentence(turn: Turn, code: int) -> None:
     with Server(turn) as server:
-        with pytest.raises(SurroundingsError, match=f"Gemini answered {code} for the model"):
+        with pytest.raises(SetupError, match=f"Gemini answered {code} for the model"):
             judge(server)
     assert len(server.seen) == 1
 
@@ -213,7 +213,7 @@ def test_a_wrong_key_model_or_place_ends_the_run_with_a_sentence(turn: Turn, cod
 )
 def test_a_parameter_that_is_not_taken_ends_the_run(said: str) -> None:
     with Server(gemini_error(400, "INVALID_ARGUMENT", said)) as server:
-        with pytest.raises(SurroundingsError, match="Gemini does not take effort = low for the model"):
+        with pytest.raises(SetupError, match="Gemini does not take effort = low for the model"):
             judge(server)
 
 

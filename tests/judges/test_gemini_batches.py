@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from stillme.core.records import Status
-from stillme.engine.http import Client, Limits, RemoteError
+from stillme.engine.http import Client, ClientConfig, RemoteError
 from stillme.judges import Batch, State
 from stillme.judges.gemini import MAX_BYTES, PIECE, GeminiBatches, name_of_tags, tags_in_name
 from tests.judges.shipping import AXES, read
@@ -39,7 +39,7 @@ def candidate(scores: Any) -> dict[str, Any]:
 
 
 def idle() -> GeminiBatches:
-    return service(Client("http://127.0.0.1:9/v1beta", Limits()))
+    return service(Client("http://127.0.0.1:9/v1beta", ClientConfig()))
 
 
 def test_a_line_is_the_live_request_under_its_key() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import JudgeReply, Status
 from stillme.engine.backends import BackendContext, ExecutionMode, PreparedJudge
 from stillme.judges import models, openai
@@ -206,9 +206,7 @@ def test_a_broken_connection_is_kept_too() -> None:
 def test_a_wrong_key_or_model_ends_the_run_with_a_sentence(status: int, step: str) -> None:
     said = f"Incorrect API key provided: {SECRET}."
     with Server(openai_error(status, "wrong", "invalid_request_error", said)) as server:
-        with pytest.raises(
-            SurroundingsError, match=f"OpenAI answered {status} for the model 'gpt-5-mini'"
-        ) as error:
+        with pytest.raises(SetupError, match=f"OpenAI answered {status} for the model 'gpt-5-mini'") as error:
             judge(server)
     assert step in str(error.value) and SECRET not in str(error.value) and len(server.seen) == 1
 
@@ -217,16 +215,14 @@ def test_a_parameter_that_is_not_taken_ends_the_run_and_is_never_left_out_in_sil
     said = "Unsupported value: 'temperature' does not support 0.1 with this model."
     turn = openai_error(400, "unsupported_value", "invalid_request_error", said, param="temperature")
     with Server(turn) as server:
-        with pytest.raises(
-            SurroundingsError, match=r"does not take temperature = 0.1 for the model 'new'"
-        ) as error:
+        with pytest.raises(SetupError, match=r"does not take temperature = 0.1 for the model 'new'") as error:
             judge(server, model="new")
     assert "Set temperature to null" in str(error.value) and len(server.seen) == 1
 
 
 def test_a_parameter_that_a_server_names_in_words_alone_ends_the_run_too() -> None:
     with Server(says(400, {"object": "error", "message": "max_tokens is too large"})) as server:
-        with pytest.raises(SurroundingsError, match="does not take max_output_tokens = 2048"):
+        with pytest.raises(SetupError, match="does not take max_output_tokens = 2048"):
             judge(server, **OWN)
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from stillme.core.records import Status
-from stillme.engine.http import Client, Limits, RemoteError
+from stillme.engine.http import Client, ClientConfig, RemoteError
 from stillme.judges import Batch, State
 from stillme.judges.openai import MAX_BYTES, MAX_REQUESTS, OpenaiBatches
 from tests.judges.shipping import AXES, read
@@ -38,7 +38,7 @@ def completion(scores: Any) -> dict[str, Any]:
 
 def test_a_line_is_the_live_request_under_its_key() -> None:
     body = b'{"model": "m",\n "messages": [{"content": "a \\n b"}]}'
-    line = OpenaiBatches(Client("http://127.0.0.1:9/v1", Limits()), ENDPOINT, read).line("key", body)
+    line = OpenaiBatches(Client("http://127.0.0.1:9/v1", ClientConfig()), ENDPOINT, read).line("key", body)
     assert b"\n" not in line
     wanted = {"custom_id": "key", "method": "POST", "url": ENDPOINT, "body": json.loads(body)}
     assert json.loads(line) == wanted
@@ -212,7 +212,7 @@ def test_every_line_is_read_by_itself_and_what_is_no_line_is_passed_over(tmp_pat
     path = tmp_path / "answers"
     path.write_text("\n".join(lines), encoding="utf-8")
     asked = dict.fromkeys(("good", "odd", "cut", "no", "late", "gone", "bare"), AXES)
-    wire = OpenaiBatches(Client("http://127.0.0.1:9/v1", Limits()), ENDPOINT, read)
+    wire = OpenaiBatches(Client("http://127.0.0.1:9/v1", ClientConfig()), ENDPOINT, read)
     found = dict(wire.answers(path, asked))
     assert {key: one.status for key, one in found.items()} == {
         "good": Status.OK,

@@ -22,15 +22,15 @@ from bench.judges.switches import Switches
 from multidict import CIMultiDict
 
 from stillme.engine import http
-from stillme.engine.http import JSON, Answer, Call, Client, Limits, RemoteError
-from stillme.engine.rate_limit import Pace, duration
+from stillme.engine.http import JSON, Client, ClientConfig, HttpRequest, HttpResponse, RemoteError
+from stillme.engine.rate_limit import RateLimiter, duration
 from tests.judges.test_server import gemini, openai
 
 CALLS = 1000
 PER_SECOND = 100
 SENDING = 0.0005  # seconds
 WASTED = 0.03
-LIMITS = Limits(concurrency=64, starts_at=16, attempts=8)
+LIMITS = ClientConfig(concurrency=64, starts_at=16, attempts=8)
 
 
 class Jumping(selectors.DefaultSelector):
@@ -81,12 +81,14 @@ def told_in_the_body(error: RemoteError) -> float | None:
     return next((duration(one["retryDelay"]) for one in told if "retryDelay" in one), None)
 
 
-async def storm(line: Line, clock: Any, seed: int) -> list[Answer]:
+async def storm(line: Line, clock: Any, seed: int) -> list[HttpResponse]:
     """All calls at once; raises where one is not answered."""
     client = Client("http://127.0.0.1/v1", LIMITS, waits=told_in_the_body)
-    client.pace, client._session, client._random = Pace(None, clock=clock), line, random.Random(seed)  # type: ignore[assignment]
+    client.pace, client._session, client._random = RateLimiter(None, clock=clock), line, random.Random(seed)  # type: ignore[assignment]
     body = openai if isinstance(line.dialect, Openai) else gemini
-    return await asyncio.gather(*(client.call(Call("POST", "x", json=body(number))) for number in range(CALLS)))
+    return await asyncio.gather(
+        *(client.call(HttpRequest("POST", "x", json=body(number))) for number in range(CALLS))
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))

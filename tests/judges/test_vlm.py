@@ -12,7 +12,7 @@ import pytest
 from stillme.core import images
 from stillme.core.yaml import Document
 from stillme.judges import RemoteJudge, call_key, gemini, models, openai
-from stillme.judges.vlm import Encoded, media_type
+from stillme.judges.vlm import Base64Cache, media_type
 from stillme.sources import heads
 from tests.editors.providers import png
 from tests.judges.asking import PLACE, PROTOCOL, request
@@ -95,13 +95,13 @@ def test_pictures_say_what_they_are() -> None:
 
 
 def test_encoded_sources_are_kept_up_to_a_limit_and_no_further() -> None:
-    encoded = Encoded(max_bytes=3000)
+    encoded = Base64Cache(max_bytes=3000)
     pictures = [bytes([n]) * 600 for n in range(8)]
     for picture in pictures:
         assert base64.b64decode(encoded(picture)) == picture
         assert encoded.size <= 3000
     assert encoded(pictures[-1]) is encoded(pictures[-1])
-    assert Encoded(max_bytes=10)(pictures[0]) == base64.b64encode(pictures[0])
+    assert Base64Cache(max_bytes=10)(pictures[0]) == base64.b64encode(pictures[0])
 
 
 def test_the_table_is_dated_and_its_prices_and_parameters_hold_together() -> None:

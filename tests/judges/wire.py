@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from stillme.engine.http import Client, Limits
+from stillme.engine.http import Client, ClientConfig
 
 Said = TypeVar("Said")
 SECRETS = {"Authorization": "Bearer sk-secret"}
@@ -48,7 +48,7 @@ def through(wire: Wire, path: str, do: Callable[[Client], Awaitable[Said]]) -> S
         app = web.Application(client_max_size=1 << 28)
         app.router.add_route("*", "/{path:.*}", wire.answer)
         async with TestServer(app) as server:
-            client = Client(f"http://127.0.0.1:{server.port}{path}", Limits(backoff_s=0.01), SECRETS)
+            client = Client(f"http://127.0.0.1:{server.port}{path}", ClientConfig(backoff_s=0.01), SECRETS)
             try:
                 return await do(client)
             finally:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from stillme.core import images, lock
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.lock import Lock
 from stillme.core.records import Attempt, Edit, Status
 from stillme.ledger import Run, backup, database
-from stillme.ledger.objects import Distant, Store
+from stillme.ledger.objects import RemoteObjectStore, Store
 from stillme.ledger.run import LEDGER
 from stillme.protocol import Protocol
 
@@ -35,7 +35,7 @@ def edits(path: Path) -> int:
 @pytest.fixture
 def ledger(tmp_path: Path, protocol: Protocol) -> Path:
     """Of a run with one edit, and its copy."""
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         add(run, "e1")
     return tmp_path / "r" / LEDGER
 
@@ -49,15 +49,15 @@ def spoil(path: Path) -> None:
 
 def test_a_copy_is_made_in_the_end_and_when_it_is_asked_for(ledger: Path, protocol: Protocol) -> None:
     assert edits(backup.backup_of(ledger)) == 1
-    with Run.hold(ledger.parent, protocol) as run:
+    with Run.open_for_writing(ledger.parent, protocol) as run:
         add(run, "e2")
         run.back_up()
         assert edits(backup.backup_of(ledger)) == 2
     made = backup.backup_of(ledger).stat().st_mtime_ns
-    with Run.hold(ledger.parent, protocol):
+    with Run.open_for_writing(ledger.parent, protocol):
         pass
     assert backup.backup_of(ledger).stat().st_mtime_ns == made, "nothing was added, so it is the same"
-    with Run.look(ledger.parent) as seen:
+    with Run.open_readonly(ledger.parent) as seen:
         seen.back_up()
 
 
@@ -72,7 +72,7 @@ def test_a_copy_is_made_now_and_then(ledger: Path, protocol: Protocol, monkeypat
         return done
 
     monkeypatch.setattr(backup, "back_up", noted)
-    with Run.hold(ledger.parent, protocol) as run:
+    with Run.open_for_writing(ledger.parent, protocol) as run:
         add(run, "e2")
         assert made.wait(30)
 
@@ -83,9 +83,11 @@ def test_damage_that_is_found_meanwhile_stops_the_run(
     monkeypatch.setattr(backup, "INTERVAL_S", 0.01)
     with (
         pytest.raises(backup.DamagedError, match="row 1 of edit is not what it was"),
-        Run.hold(ledger.parent, protocol) as run,
+        Run.open_for_writing(ledger.parent, protocol) as run,
     ):
-        monkeypatch.setattr(backup, "changed", lambda part, kept: ["row 1 of edit is not what it was"])
+        monkeypatch.setattr(
+            backup, "rows_differing_from_backup", lambda part, kept: ["row 1 of edit is not what it was"]
+        )
         for number in range(100_000):
             add(run, f"n{number}")
 
@@ -103,15 +105,15 @@ def test_no_room_for_a_copy_is_no_reason_to_stop(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(backup, "replace_file", full)
-    with pytest.raises(SurroundingsError, match="is full"):
+    with pytest.raises(SetupError, match="is full"):
         backup.back_up(ledger)
-    with Run.hold(ledger.parent, protocol) as run:
+    with Run.open_for_writing(ledger.parent, protocol) as run:
         add(run, "e2")
     assert edits(backup.backup_of(ledger)) == 1 and edits(ledger) == 2
 
 
 def test_a_copy_that_cannot_be_begun_is_said_in_a_sentence(ledger: Path) -> None:
-    with pytest.raises(SurroundingsError, match="unable to open database file"):
+    with pytest.raises(SetupError, match="unable to open database file"):
         backup.copy(ledger, ledger.parent / "nowhere" / "copy")
 
 
@@ -123,7 +125,7 @@ def test_a_lock_that_was_not_signed_for_want_of_room_is_free_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
-        with pytest.raises(SurroundingsError, match="is full"):
+        with pytest.raises(SetupError, match="is full"):
             backup.back_up(ledger)
     assert backup.back_up(ledger), "there is room again"
 
@@ -136,19 +138,19 @@ def test_a_disk_without_locks_is_not_taken_for_somebody_else(
 
     monkeypatch.setattr(lock, "take_lock", unknown)
     with (
-        pytest.raises(SurroundingsError, match="lock cannot be locked: No locks available") as raised,
+        pytest.raises(SetupError, match="lock cannot be locked: No locks available") as raised,
         Lock(ledger.parent),
     ):
         pass
     assert "mounted" in raised.value.next_step
-    with pytest.raises(SurroundingsError, match="cannot be locked"):
+    with pytest.raises(SetupError, match="cannot be locked"):
         backup.back_up(ledger)
 
 
 def test_a_lock_that_cannot_be_made_is_not_taken_for_somebody_else(ledger: Path) -> None:
     (ledger.parent / backup.LOCK).unlink()
     (ledger.parent / backup.LOCK).mkdir()
-    with pytest.raises(SurroundingsError, match="Is a directory"):
+    with pytest.raises(SetupError, match="Is a directory"):
         backup.back_up(ledger)
 
 
@@ -157,7 +159,7 @@ def test_while_files_change_places_one_of_the_copies_is_whole(
 ) -> None:
     copy = backup.backup_of(ledger)
     old = copy.read_bytes()
-    with Run.hold(ledger.parent, protocol) as run:
+    with Run.open_for_writing(ledger.parent, protocol) as run:
         add(run, "e2")
     hashes = copy.with_name(f"{copy.name}.sha256")
     new = copy.read_bytes()
@@ -167,7 +169,7 @@ def test_while_files_change_places_one_of_the_copies_is_whole(
     copy.write_bytes(new)
     assert backup.is_whole(copy)
     copy.write_bytes(b"neither")
-    assert not backup.is_whole(copy) and list(backup.changed(ledger, copy)) == []
+    assert not backup.is_whole(copy) and list(backup.rows_differing_from_backup(ledger, copy)) == []
 
 
 def test_a_changed_row_is_found_before_it_gets_into_the_copy(ledger: Path, protocol: Protocol) -> None:
@@ -175,7 +177,7 @@ def test_a_changed_row_is_found_before_it_gets_into_the_copy(ledger: Path, proto
     spoil(ledger)
     with (
         pytest.raises(backup.DamagedError, match="row 1 of attempt is not what it was"),
-        Run.hold(ledger.parent, protocol) as run,
+        Run.open_for_writing(ledger.parent, protocol) as run,
     ):
         add(run, "e2")
     assert backup.backup_of(ledger).read_bytes() == good
@@ -208,7 +210,7 @@ def test_going_back(ledger: Path, protocol: Protocol) -> None:
     spoil(ledger)
     copy = backup.backup_of(ledger)
     copy.write_bytes(copy.read_bytes()[:-1])
-    with pytest.raises(SurroundingsError, match="is damaged too"):
+    with pytest.raises(SetupError, match="is damaged too"):
         backup.restore(ledger)
 
 
@@ -235,11 +237,11 @@ def test_a_ledger_that_may_not_be_opened_is_not_called_damaged(
         raise sqlite3.OperationalError("unable to open database file")
 
     monkeypatch.setattr(database, "_open", refused)
-    with pytest.raises(SurroundingsError, match="could not be used"):
-        list(backup.broken(ledger))
+    with pytest.raises(SetupError, match="could not be used"):
+        list(backup.integrity_errors(ledger))
     monkeypatch.setattr(database, "_may_write", lambda folder: False)
-    with pytest.raises(SurroundingsError, match="may only be read"):
-        list(backup.broken(ledger))
+    with pytest.raises(SetupError, match="may only be read"):
+        list(backup.integrity_errors(ledger))
 
 
 @pytest.mark.parametrize("left", [b"", b"log"])
@@ -266,7 +268,7 @@ def test_reading_where_nothing_may_be_written(
             kept = log.read_bytes()
         log.write_bytes(kept)
     monkeypatch.setattr(database, "_open", open_there)
-    with pytest.raises(SurroundingsError, match="could not be used"):
+    with pytest.raises(SetupError, match="could not be used"):
         database.connect(ledger, read_only=True)
     monkeypatch.setattr(database, "_may_write", lambda folder: False)
     with closing(database.connect(ledger, read_only=True)) as connection:
@@ -284,21 +286,21 @@ def test_a_page_that_cannot_be_read_is_told_while_rows_are_compared(ledger: Path
     content = bytearray(ledger.read_bytes())
     content[(root - 1) * size : root * size] = bytes(size)
     ledger.write_bytes(content)
-    assert any("malformed" in said for said in backup.changed(ledger, backup.backup_of(ledger)))
+    assert any("malformed" in said for said in backup.rows_differing_from_backup(ledger, backup.backup_of(ledger)))
 
 
 def test_what_is_no_ledger_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "x.sqlite").write_bytes(b"hello" * 1000)
     for read_only in (False, True):
-        with pytest.raises(SurroundingsError, match="Restore it from a backup"):
+        with pytest.raises(SetupError, match="Restore it from a backup"):
             database.connect(tmp_path / "x.sqlite", read_only)
     (tmp_path / "x.backup").write_bytes(b"")
-    with pytest.raises(SurroundingsError, match="with: stillme restore"):
+    with pytest.raises(SetupError, match="with: stillme restore"):
         database.connect(tmp_path / "x.sqlite")
 
 
 def test_images_that_are_gone_or_cut_short_are_missed(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         stored = run.store(images.lossless(images.black(8)))
         run.append(stored.row).result()
         assert run.has_images([stored.sha256]) and run.fault(stored.sha256) == ""
@@ -310,4 +312,4 @@ def test_images_that_are_gone_or_cut_short_are_missed(tmp_path: Path, protocol: 
 
 
 def test_a_distant_store_is_not_asked_for_every_image() -> None:
-    assert Distant(Store(url="memory://images")).has("0" * 64, "png", 1)
+    assert RemoteObjectStore(Store(url="memory://images")).has("0" * 64, "png", 1)

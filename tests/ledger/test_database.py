@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.ledger import Run
 from stillme.ledger.database import VERSION, add_axes, migrate
 from stillme.ledger.run import LEDGER
@@ -64,7 +64,7 @@ def test_again_changes_nothing(fresh: sqlite3.Connection) -> None:
 def test_a_ledger_of_a_newer_stillme_is_left_alone(tmp_path: Path, protocol: Protocol) -> None:
     with closing(sqlite3.connect(tmp_path / LEDGER)) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
-    with pytest.raises(SurroundingsError, match="Install a newer stillme"), Run.hold(tmp_path, protocol):
+    with pytest.raises(SetupError, match="Install a newer stillme"), Run.open_for_writing(tmp_path, protocol):
         pass
 
 
@@ -79,7 +79,7 @@ def test_an_older_ledger_is_read_through_a_copy_and_left_as_it_is(tmp_path: Path
     with closing(sqlite3.connect(tmp_path / LEDGER, isolation_level=None)) as connection:
         connection.executescript(FIRST.read_text(encoding="utf-8"))
     before = (tmp_path / LEDGER).read_bytes()
-    with Run.look(tmp_path) as seen:
+    with Run.open_readonly(tmp_path) as seen:
         assert seen.query("SELECT count(*) FROM measurement") == [(0,)]
         with ThreadPoolExecutor(1) as other:  # as the review tool reads it
             assert other.submit(seen.query, "SELECT count(*) FROM edit").result()[0][0] > 0

@@ -22,7 +22,7 @@ def call(subject: str, status: Status = Status.OK, cost: float = 0.01) -> Attemp
 
 
 def asked(*edits: tuple[str, str]) -> pl.DataFrame:
-    """(trial, edit) on every axis, as `frames.asked` has them."""
+    """(trial, edit) on every axis, as `frames.trial_axis_frame` has them."""
     rows = [(trial, edit, f"person-{edit}", axis, "ok") for trial, edit in edits for axis in AXES]
     names = ("trial", "edit", "person", "axis", "edit_status")
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
@@ -32,7 +32,7 @@ def test_second_looks_stand_beside_the_first_and_a_missing_one_is_missing(
     tmp_path: Path, protocol: Protocol
 ) -> None:
     given = {"e1": (4, 5), "e2": (2, None), "e3": (None, 1)}
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         settings = run.add_settings("judge", {"model": "m"})
         for edit, scores in given.items():
             run.add_edit(Edit(edit, Status.OK, None), call(edit), None).result()
@@ -54,14 +54,14 @@ def test_second_looks_stand_beside_the_first_and_a_missing_one_is_missing(
 
 
 def test_no_second_looks_are_an_empty_frame(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         found = frames.repeats(run, protocol, asked(("t1", "e1")), [("v", "e1", "j")], [])
     assert found.is_empty() and {"person", "judge", "score", "score_again"} <= set(found.columns)
 
 
 def test_every_attempt_of_a_judge_is_counted_with_its_cost(tmp_path: Path, protocol: Protocol) -> None:
     """One call with two attempts and two verdicts, one call that failed so far, and a judge without calls."""
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         stored = run.store(picture(10))
         run.add_edit(Edit("e1", Status.OK, stored.sha256), call("e1", cost=5), stored).result()
         hosted, local = (run.add_settings("judge", {"model": model}) for model in ("hosted", "local"))
@@ -83,7 +83,7 @@ def test_every_judges_score_stands_where_it_was_asked_for(tmp_path: Path, protoc
         "a": {"e1": (4, 2), "e2": (1, 5)},
         "b": {"e1": (3, None)},
     }
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         settings = run.add_settings("judge", {"model": "m"})
         for edit in ("e1", "e2"):
             run.add_edit(Edit(edit, Status.OK, None), call(edit), None).result()

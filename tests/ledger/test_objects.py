@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.ledger.objects import Objects, explain_store_error
 
 
@@ -29,12 +29,12 @@ def test_content_is_named_by_its_hash_and_stored_once(objects: Objects) -> None:
 def test_a_changed_file_is_noticed(objects: Objects) -> None:
     name = objects.put(b"one", "jpg")
     objects.path(name, "jpg").write_bytes(b"two")
-    with pytest.raises(SurroundingsError, match="was changed on disk"):
+    with pytest.raises(SetupError, match="was changed on disk"):
         objects.get(name, "jpg")
 
 
 def test_a_missing_file_is_named(objects: Objects) -> None:
-    with pytest.raises(SurroundingsError, match="is not there any more"):
+    with pytest.raises(SetupError, match="is not there any more"):
         objects.get("0" * 64, "jpg")
 
 
@@ -63,7 +63,7 @@ def test_what_the_disk_refuses_leaves_nothing_behind(objects: Objects, monkeypat
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(SurroundingsError, match="is full"):
+        with pytest.raises(SetupError, match="is full"):
             objects.put(b"one", "jpg")
     assert not [path for path in objects.folder.rglob("*") if path.is_file()]
     assert objects.get(objects.put(b"one", "jpg"), "jpg") == b"one", "and it may be tried again"
@@ -105,5 +105,5 @@ def test_what_a_store_says_is_a_sentence_with_a_next_step(error: Exception, said
 
 def test_what_the_disk_says_of_a_file_is_a_sentence(objects: Objects) -> None:
     objects.path("0" * 64, "jpg").mkdir(parents=True)
-    with pytest.raises(SurroundingsError, match=r"0{64}\.jpg"):
+    with pytest.raises(SetupError, match=r"0{64}\.jpg"):
         objects.get("0" * 64, "jpg")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stillme.core import images
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.records import Attempt, Edit, Portrait, Status, Verdict
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
@@ -30,13 +30,13 @@ def picture(shade: int) -> bytes:
 
 
 def test_what_is_added_is_there_for_the_next_process(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         stored = run.store(picture(10))
         run.add_edit(Edit("e1", Status.OK, stored.sha256, "", {"delta_l": 3.5}), CALL, stored).result()
         settings = run.add_settings("judge", {"model": "m"})
         verdict = Verdict("v1", "e1", "j", settings, Status.OK, {"edit_success": 4, "skin_tone": 3})
         run.add_verdict(verdict, CALL).result()
-    with Run.look(tmp_path / "r") as seen:
+    with Run.open_readonly(tmp_path / "r") as seen:
         assert seen.keys("edit") == {"e1"} and seen.keys("verdict") == {"v1"}
         assert seen.image(stored.sha256) == picture(10)
         assert seen.truth("e1") == {"delta_l": 3.5}
@@ -45,7 +45,7 @@ def test_what_is_added_is_there_for_the_next_process(tmp_path: Path, protocol: P
 
 
 def test_a_verdict_without_scores_has_no_score_row(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         run.add_edit(Edit("e1", Status.OK, None), CALL, None).result()
         settings = run.add_settings("judge", {})
         run.add_verdict(Verdict("v1", "e1", "j", settings, Status.REFUSED, {}), CALL).result()
@@ -54,14 +54,14 @@ def test_a_verdict_without_scores_has_no_score_row(tmp_path: Path, protocol: Pro
 
 @pytest.mark.parametrize("verb", ["UPDATE edit SET status = 'x'", "DELETE FROM edit"])
 def test_rows_are_only_appended(tmp_path: Path, protocol: Protocol, verb: str) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         run.add_edit(Edit("e1", Status.OK, None), CALL, None).result()
         with pytest.raises(sqlite3.IntegrityError, match="rows of edit are only appended"):
             run.connection.execute(verb)
 
 
 def test_a_broken_unit_is_refused_whole_and_its_neighbours_are_kept(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         good = [run.add_edit(Edit(f"e{n}", Status.OK, None), CALL, None) for n in range(50)]
         bad = run.add_edit(Edit("bad", Status.OK, "no such image"), CALL, None)
         twice = run.add_edit(Edit("e0", Status.OK, None), CALL, None)
@@ -84,7 +84,7 @@ def test_rows_that_wait_while_others_are_written_share_a_commit(
         assert all_wait.wait(60)
         commit(writer, group)
 
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         assert run._writer is not None
         before = run._writer.commits
         monkeypatch.setattr(Writer, "_commit", late)
@@ -101,7 +101,7 @@ def test_a_fast_producer_waits_for_the_disk(
     tmp_path: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stillme.ledger.writer.MAX_WAITING", 10)
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         answers = [run.add_attempt(CALL) for _ in range(500)]
         for answer in answers:
             answer.result()
@@ -111,25 +111,25 @@ def test_a_fast_producer_waits_for_the_disk(
 def test_a_locked_run_names_its_holder(tmp_path: Path, protocol: Protocol) -> None:
     code = (
         "import sys; from pathlib import Path; from stillme.ledger import Run; from stillme.protocol import builtin\n"
-        "with Run.hold(Path(sys.argv[1]), builtin()): print('held', flush=True); sys.stdin.read()"
+        "with Run.open_for_writing(Path(sys.argv[1]), builtin()): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path / "r")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
-        with pytest.raises(SurroundingsError, match=rf"is in use by process {other.pid} on ") as raised:
-            with Run.hold(tmp_path / "r", protocol):
+        with pytest.raises(SetupError, match=rf"is in use by process {other.pid} on ") as raised:
+            with Run.open_for_writing(tmp_path / "r", protocol):
                 pass
         assert raised.value.exit_code == 3
-        with Run.look(tmp_path / "r") as seen:
+        with Run.open_readonly(tmp_path / "r") as seen:
             assert seen.meta()["protocol"] == protocol.name
         other.kill()
-    with Run.hold(tmp_path / "r", protocol):
+    with Run.open_for_writing(tmp_path / "r", protocol):
         pass
 
 
 def test_a_run_of_another_protocol_is_refused_and_left_alone(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol):
+    with Run.open_for_writing(tmp_path / "r", protocol):
         pass
     before = (tmp_path / "r" / LEDGER).read_bytes()
     files = {
@@ -141,7 +141,7 @@ def test_a_run_of_another_protocol_is_refused_and_left_alone(tmp_path: Path, pro
         pytest.raises(
             InputError, match=r"made with the protocol stillme 1.0.0 .* this audit uses stillme 2.0.0"
         ) as raised,
-        Run.hold(tmp_path / "r", from_files(files, "x")),
+        Run.open_for_writing(tmp_path / "r", from_files(files, "x")),
     ):
         pass
     assert raised.value.exit_code == 2
@@ -150,25 +150,25 @@ def test_a_run_of_another_protocol_is_refused_and_left_alone(tmp_path: Path, pro
 
 def test_a_run_keeps_its_protocol(tmp_path: Path, protocol: Protocol) -> None:
     place = tmp_path / "runs" / "of today" / "r"  # folders that are not there yet are made
-    with Run.hold(place, protocol):
+    with Run.open_for_writing(place, protocol):
         pass
-    with Run.look(place) as seen:
+    with Run.open_readonly(place) as seen:
         assert seen.protocol().hash == protocol.hash
 
 
 def test_not_a_run_and_not_a_ledger(tmp_path: Path, protocol: Protocol) -> None:
-    with pytest.raises(InputError, match="is not a run"), Run.look(tmp_path):
+    with pytest.raises(InputError, match="is not a run"), Run.open_readonly(tmp_path):
         pass
     (tmp_path / LEDGER).write_bytes(b"hello" * 1000)
     with (
-        pytest.raises(SurroundingsError, match="is damaged: file is not a database"),
-        Run.hold(tmp_path, protocol),
+        pytest.raises(SetupError, match="is damaged: file is not a database"),
+        Run.open_for_writing(tmp_path, protocol),
     ):
         pass
 
 
 def test_the_configuration_is_noted_when_it_changes_and_only_then(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         for content in ({"a": 1}, {"a": 1}, {"a": 2}, {"a": 1}):
             run.add_audit(content)
         assert [json.loads(row[0])["a"] for row in run.query("SELECT content FROM audit ORDER BY id")] == [1, 2, 1]
@@ -184,7 +184,7 @@ def test_portraits_come_back_as_they_were(tmp_path: Path, protocol: Protocol) ->
         )
         for n in range(3)
     ]
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         for number, person in enumerate(people):
             run.add_portrait(person, picture(number)).result()
             run.add_portrait(person, picture(number)).result()
@@ -192,9 +192,9 @@ def test_portraits_come_back_as_they_were(tmp_path: Path, protocol: Protocol) ->
 
 
 def test_reading_only_never_writes(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol):
+    with Run.open_for_writing(tmp_path / "r", protocol):
         pass
-    with Run.look(tmp_path / "r") as seen:
+    with Run.open_readonly(tmp_path / "r") as seen:
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             seen.connection.execute("INSERT INTO meta VALUES ('a', 'b')")
         with pytest.raises(RuntimeError, match="opened for reading"):

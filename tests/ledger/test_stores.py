@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from stillme import pipeline
-from stillme.core.errors import FaultsError, InputError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, InputError, SetupError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run, objects
-from stillme.ledger.objects import Distant, Objects, Store, objects_at
+from stillme.ledger.objects import Objects, RemoteObjectStore, Store, objects_at
 from stillme.plan import config
 from stillme.protocol import Protocol
 from tests.conftest import dump_audit
@@ -28,8 +28,8 @@ SMALL = {
 
 
 @pytest.fixture
-def memory() -> Distant:
-    made = Distant(Store(url=f"memory://{uuid.uuid4().hex}/images"))
+def memory() -> RemoteObjectStore:
+    made = RemoteObjectStore(Store(url=f"memory://{uuid.uuid4().hex}/images"))
     made.make()
     return made
 
@@ -47,28 +47,28 @@ def run_audit(folder: Path, store: object | None) -> Path:
     return pipeline.run(config.load(folder / "audit.yaml"), Progress())
 
 
-def test_content_is_named_by_its_hash_and_may_come_twice(memory: Distant) -> None:
+def test_content_is_named_by_its_hash_and_may_come_twice(memory: RemoteObjectStore) -> None:
     name = memory.put(b"one", "jpg")
     assert name == hashlib.sha256(b"one").hexdigest() == memory.put(b"one", "jpg")
     assert memory.get(name, "jpg") == b"one"
     assert stored(memory.store) == {f"{name[:2]}/{name}.jpg": b"one"}
-    assert Distant(memory.store).get(name, "jpg") == b"one"
+    assert RemoteObjectStore(memory.store).get(name, "jpg") == b"one"
 
 
-def test_a_changed_object_is_noticed(memory: Distant) -> None:
+def test_a_changed_object_is_noticed(memory: RemoteObjectStore) -> None:
     name = memory.put(b"one", "jpg")
     files, folder = fsspec.core.url_to_fs(memory.store.url)
     files.pipe_file(f"{folder}/{name[:2]}/{name}.jpg", b"tw")
-    with pytest.raises(SurroundingsError, match=rf"^memory://.*{name}\.jpg was changed in the store"):
-        Distant(memory.store).get(name, "jpg")
+    with pytest.raises(SetupError, match=rf"^memory://.*{name}\.jpg was changed in the store"):
+        RemoteObjectStore(memory.store).get(name, "jpg")
 
 
-def test_a_missing_object_is_named(memory: Distant) -> None:
-    with pytest.raises(SurroundingsError, match=rf"^memory://.*/{'0' * 64}\.jpg does not exist"):
+def test_a_missing_object_is_named(memory: RemoteObjectStore) -> None:
+    with pytest.raises(SetupError, match=rf"^memory://.*/{'0' * 64}\.jpg does not exist"):
         memory.get("0" * 64, "jpg")
 
 
-def test_memory_stays_small(memory: Distant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_stays_small(memory: RemoteObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "MAX_CACHED_BYTES", 1000)
     names = [memory.put(bytes([n]) * 300, "jpg") for n in range(10)]
     assert sum(memory._memory.get(name) is not None for name in names) == 3
@@ -90,23 +90,23 @@ def test_memory_stays_small(memory: Distant, monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_keys_do_not_stand_in_the_file(tmp_path: Path, given: object, said: str) -> None:
     dump_audit(tmp_path / "audit.yaml", objects=given)
-    with pytest.raises(FaultsError, match=said) as caught:
+    with pytest.raises(ConfigIssuesError, match=said) as caught:
         config.load(tmp_path / "audit.yaml")
     assert "secret" not in str(caught.value)
 
 
 def test_a_run_keeps_to_its_store(tmp_path: Path, protocol: Protocol) -> None:
     one, two = (Store(url=f"memory://{uuid.uuid4().hex}") for _ in range(2))
-    with Run.hold(tmp_path / "run", protocol, one):
+    with Run.open_for_writing(tmp_path / "run", protocol, one):
         pass
     for other in (two, None):
         with pytest.raises(InputError, match=f"keeps its images in {one.url}; this audit says"):
-            with Run.hold(tmp_path / "run", protocol, other):
+            with Run.open_for_writing(tmp_path / "run", protocol, other):
                 pass
-    with Run.hold(tmp_path / "plain", protocol):
+    with Run.open_for_writing(tmp_path / "plain", protocol):
         pass
     with pytest.raises(InputError, match="keeps its images in its own folder; this audit says memory://"):
-        with Run.hold(tmp_path / "plain", protocol, one):
+        with Run.open_for_writing(tmp_path / "plain", protocol, one):
             pass
 
 
@@ -122,7 +122,7 @@ def test_a_missing_package_names_the_install_command(
     found = importlib.util.find_spec("json")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found)
     dump_audit(tmp_path / "audit.yaml", **SMALL, objects="s3://bucket/x")
-    with pytest.raises(SurroundingsError, match=rf"needs the package {package}.*pip install 'stillme\[stores\]'"):
+    with pytest.raises(SetupError, match=rf"needs the package {package}.*pip install 'stillme\[stores\]'"):
         config.check_keys(config.load(tmp_path / "audit.yaml"))
 
 
@@ -137,7 +137,7 @@ def test_an_audit_with_its_images_elsewhere_is_the_same_audit(tmp_path: Path) ->
     assert not list((there / "run").rglob("*.jpg"))
 
 
-def test_storing_waits_for_the_store(memory: Distant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storing_waits_for_the_store(memory: RemoteObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the store refused is not remembered as stored."""
     with memory._connected() as (found, _):
         files: Any = found
@@ -147,19 +147,19 @@ def test_storing_waits_for_the_store(memory: Distant, monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(files, "pipe_file", refuse)
-        with pytest.raises(SurroundingsError, match="OSError: the line is cut"):
+        with pytest.raises(SetupError, match="OSError: the line is cut"):
             memory.put(b"one", "jpg")
     name = memory.put(b"one", "jpg")
-    assert Distant(memory.store).get(name, "jpg") == b"one"
+    assert RemoteObjectStore(memory.store).get(name, "jpg") == b"one"
 
 
-def test_a_sentence_stays_as_it_is(memory: Distant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_stays_as_it_is(memory: RemoteObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     with memory._connected() as (found, _):
         files: Any = found
 
     def refuse(*_: object, **__: object) -> None:
-        raise SurroundingsError("The store is closed today.")
+        raise SetupError("The store is closed today.")
 
     monkeypatch.setattr(files, "pipe_file", refuse)
-    with pytest.raises(SurroundingsError, match=r"^The store is closed today\.$"):
+    with pytest.raises(SetupError, match=r"^The store is closed today\.$"):
         memory.put(b"one", "jpg")

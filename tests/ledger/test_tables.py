@@ -23,7 +23,7 @@ from stillme.core.records import (
     Verdict,
 )
 from stillme.ledger import Run, frames
-from stillme.ledger.writer import Insert
+from stillme.ledger.writer import RowInsert
 from stillme.protocol import Protocol
 from tests.ledger.test_run import picture
 
@@ -32,7 +32,7 @@ AT = "2026-01-01T00:00:00.000+00:00"
 
 @pytest.fixture
 def run(tmp_path: Path, protocol: Protocol) -> Iterator[Run]:
-    with Run.hold(tmp_path / "r", protocol) as held:
+    with Run.open_for_writing(tmp_path / "r", protocol) as held:
         yield held
 
 
@@ -157,20 +157,20 @@ def test_calls_features_decisions_and_truth(run: Run) -> None:
 
 
 def test_answers_of_raters_in_the_order_of_answering(run: Run) -> None:
-    def rating(rater: str, question: str, seconds: float | None) -> Insert:
+    def rating(rater: str, question: str, seconds: float | None) -> RowInsert:
         about = ("s1", rater, "complete", "task", "item", "out", "t1", question, "scored")
-        return Insert("rating", (f"{rater}-{question}", *about, "4", None, None, 1, 1, 800, seconds, 1))
+        return RowInsert("rating", (f"{rater}-{question}", *about, "4", None, None, 1, 1, 800, seconds, 1))
 
-    assert frames.rated(run).is_empty() and frames.rating_checks(run).is_empty()
+    assert frames.ratings_frame(run).is_empty() and frames.rating_checks(run).is_empty()
     rows = [
         rating("r1", "late", 9.0),
         rating("r1", "untimed", None),
         rating("r1", "early", 2.0),
         rating("r0", "x", 1),
     ]
-    checks = [Insert("rating_check", ("s1", "r1", name, "item", int(name == "one"))) for name in ("one", "two")]
-    run.add_ratings([Insert("study", ("s1", AT, "paper", "paper", "{}")), *rows, *checks])
-    found = frames.rated(run)
+    checks = [RowInsert("rating_check", ("s1", "r1", name, "item", int(name == "one"))) for name in ("one", "two")]
+    run.add_ratings([RowInsert("study", ("s1", AT, "paper", "paper", "{}")), *rows, *checks])
+    found = frames.ratings_frame(run)
     assert found.select("rater", "question").rows() == [
         ("r0", "x"),
         ("r1", "early"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Attempt, Status
 from stillme.ledger import Run, database, writer
 from stillme.protocol import Protocol
@@ -23,7 +23,7 @@ def call(subject: str, detail: str = "", http: int = 0) -> Attempt:
 def test_half_a_character_pair_is_marked_and_nothing_is_lost(tmp_path: Path, protocol: Protocol) -> None:
     """Services send such texts in what they say of an error; SQLite holds none of them."""
     said = {"one": "fine", "two": "half \ud83d of it", "three": "whole \ud83d\ude00 of it"}
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         for answer in [run.add_attempt(call(subject, detail)) for subject, detail in said.items()]:
             answer.result(WAIT_S)
         assert run.query("SELECT subject, detail FROM attempt ORDER BY id") == [
@@ -34,7 +34,7 @@ def test_half_a_character_pair_is_marked_and_nothing_is_lost(tmp_path: Path, pro
 
 
 def test_a_value_that_sqlite_cannot_hold_is_refused_alone(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         rows = [call("before"), call("too large", http=2**63), call("after")]
         before, large, after = [run.add_attempt(row) for row in rows]
         with pytest.raises(OverflowError):
@@ -45,7 +45,7 @@ def test_a_value_that_sqlite_cannot_hold_is_refused_alone(tmp_path: Path, protoc
 
 def test_whoever_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path, protocol: Protocol) -> None:
     """Ctrl-C cancels what an event loop waits for, and with it the future behind that."""
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         given_up = run.add_attempt(call("given up"))
         assert not given_up.cancel()
         run.add_attempt(call("after")).result(WAIT_S)
@@ -56,7 +56,7 @@ def test_patient_rows_are_committed_together_and_those_that_hold_somebody_up_tak
     tmp_path: Path, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "MAX_WAIT_S", WAIT_S)
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         patient = [run.add_verdicts([], [call(f"patient {n}")], patient=True) for n in range(3)]
         time.sleep(0.05)
         assert not any(one.done() for one in patient), "nobody is held up"
@@ -67,7 +67,7 @@ def test_patient_rows_are_committed_together_and_those_that_hold_somebody_up_tak
 
 
 def test_patient_rows_do_not_wait_for_long(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         run.add_verdicts([], [call("alone")], patient=True).result(WAIT_S)
         assert run.query("SELECT subject FROM attempt") == [("alone",)]
 
@@ -80,23 +80,19 @@ def test_a_full_disk_is_said_to_everybody_and_nothing_more_is_taken(
         connection.execute("PRAGMA max_page_count=1")  # no page more than there are
         return connection
 
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         run.add_attempt(call("kept")).result(WAIT_S)
     monkeypatch.setattr(writer, "connect", small)
-    with Run.hold(tmp_path / "r", protocol) as run:
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
         large = run.add_attempt(call("large", "x" * 1_000_000))
-        with pytest.raises(
-            SurroundingsError, match=r"The disk that holds .*ledger\.sqlite is full\. Everything recor"
-        ):
+        with pytest.raises(SetupError, match=r"The disk that holds .*ledger\.sqlite is full\. Everything recor"):
             large.result(WAIT_S)
-        with pytest.raises(SurroundingsError, match="is full"):
+        with pytest.raises(SetupError, match="is full"):
             run.add_attempt(call("too late")).result(WAIT_S)
         assert run.query("SELECT subject FROM attempt") == [("kept",)]
 
 
 def test_what_sqlite_says_is_a_sentence(tmp_path: Path, protocol: Protocol) -> None:
-    with Run.hold(tmp_path / "r", protocol) as run:
-        with pytest.raises(
-            SurroundingsError, match=r"The ledger .*ledger.sqlite could not be used: no such table: x\."
-        ):
+    with Run.open_for_writing(tmp_path / "r", protocol) as run:
+        with pytest.raises(SetupError, match=r"The ledger .*ledger.sqlite could not be used: no such table: x\."):
             run.query("SELECT * FROM x")

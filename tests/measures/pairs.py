@@ -16,7 +16,7 @@ from stillme.core import images
 from stillme.core.images import Pixels
 from stillme.core.records import MeasureRequest, Reading, Status
 from stillme.measures import change, identity, skin_tone_shift
-from stillme.measures.runner import Bench
+from stillme.measures.runner import MeasureRunner
 from stillme.sources import heads
 
 Levels = NDArray[np.float64]
@@ -30,8 +30,8 @@ def few(values: Sequence[Any], every: int = 4) -> list[Any]:
     return [one if n % every == 0 else pytest.param(one, marks=pytest.mark.slow) for n, one in enumerate(values)]
 
 
-def new_bench() -> Bench:
-    return Bench(
+def new_bench() -> MeasureRunner:
+    return MeasureRunner(
         {
             "skin_tone_shift": lambda pair: skin_tone_shift.read(pair, LIMITS),
             "change": change.read,
@@ -44,7 +44,7 @@ def request(source: bytes, edited: bytes, *kinds: str) -> MeasureRequest:
     return MeasureRequest(hashlib.sha256(source).hexdigest(), source, edited, kinds or KINDS)
 
 
-def figures(bench: Bench, source: bytes, edited: bytes, *kinds: str) -> dict[str, float]:
+def figures(bench: MeasureRunner, source: bytes, edited: bytes, *kinds: str) -> dict[str, float]:
     """All figures of a pair that can be read."""
     found: dict[str, float] = {}
     for reading in bench.measure(request(source, edited, *kinds)):
@@ -53,7 +53,7 @@ def figures(bench: Bench, source: bytes, edited: bytes, *kinds: str) -> dict[str
     return found
 
 
-def skin(bench: Bench, source: bytes, edited: bytes) -> Reading:
+def skin(bench: MeasureRunner, source: bytes, edited: bytes) -> Reading:
     return bench.measure(request(source, edited, "skin_tone_shift"))[0]
 
 

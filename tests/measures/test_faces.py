@@ -9,10 +9,10 @@ from PIL import Image
 from stillme.core import images
 from stillme.core.images import Pixels
 from stillme.core.records import Status
-from stillme.measures.faces import Finder, Mesh
+from stillme.measures.faces import FaceDetector, Mesh
 from stillme.measures.identity import read
-from stillme.measures.runner import Bench
-from stillme.measures.view import Optics, Pair, View
+from stillme.measures.runner import MeasureRunner
+from stillme.measures.view import Pair, View, VisionModels
 from stillme.sources import heads
 from tests.measures import pairs
 from tests.measures.pairs import saved
@@ -38,7 +38,9 @@ def beside(left: Image.Image, right: Image.Image) -> bytes:
 @pytest.mark.parametrize("other", pairs.few([OTHER, "east_asian-female-20s", "white-female-20s"], 3))
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("size", [384, 560])
-def test_the_same_person_is_measured_wherever_they_stand(bench: Bench, other: str, side: str, size: int) -> None:
+def test_the_same_person_is_measured_wherever_they_stand(
+    bench: MeasureRunner, other: str, side: str, size: int
+) -> None:
     """A second person, also a bigger one, does not take the first one's place."""
     people = sized(PERSON, 384), sized(other, size)
     found = pairs.figures(bench, SOURCE, beside(*(people if side == "left" else people[::-1])))
@@ -49,12 +51,12 @@ def test_the_same_person_is_measured_wherever_they_stand(bench: Bench, other: st
     assert found["similarity"] > 0.9
 
 
-def test_a_change_of_the_same_person_is_read_beside_somebody_else(bench: Bench) -> None:
+def test_a_change_of_the_same_person_is_read_beside_somebody_else(bench: MeasureRunner) -> None:
     found = pairs.figures(bench, SOURCE, beside(sized(OTHER, 384), sized(PERSON, 384, shift=-6)))
     assert found["lightness_shift"] == pytest.approx(-6, abs=0.6)
 
 
-def test_among_lookalikes_place_decides(bench: Bench) -> None:
+def test_among_lookalikes_place_decides(bench: MeasureRunner) -> None:
     """The same face twice, one of them lighter: the one in the source's place is measured."""
     source = beside(sized(PERSON, 384), sized(OTHER, 300))
     twice = beside(sized(PERSON, 384), sized(PERSON, 384, shift=-9))
@@ -65,7 +67,7 @@ def test_among_lookalikes_place_decides(bench: Bench) -> None:
     )
 
 
-def test_the_most_prominent_face_of_a_source_is_its_person(bench: Bench) -> None:
+def test_the_most_prominent_face_of_a_source_is_its_person(bench: MeasureRunner) -> None:
     source = beside(sized(PERSON, 500), sized(OTHER, 300))
     found = pairs.figures(bench, source, source, "skin_tone_shift")
     alone = pairs.figures(bench, SOURCE, SOURCE, "skin_tone_shift")
@@ -75,14 +77,14 @@ def test_the_most_prominent_face_of_a_source_is_its_person(bench: Bench) -> None
 
 def test_a_re_encode_is_read_at_the_same_person() -> None:
     """Also where another face comes out as the more prominent one."""
-    optics = Optics()
+    optics = VisionModels()
     source = View(SOURCE, "source", optics)
     source.reencodes = (View(beside(sized(OTHER, 560), sized(PERSON, 384)), "re-encoded source", optics),)
     assert source.reencodes[0].person.size > source.person.size
     assert read(Pair(source, source))["similarity_reencoded"] > 0.9
 
 
-def test_nobody(bench: Bench) -> None:
+def test_nobody(bench: MeasureRunner) -> None:
     empty = saved(heads.backdrop(heads.load(PERSON).background).clip(0, 255).astype(np.uint8))
     after, _, identity = bench.measure(pairs.request(SOURCE, empty))
     assert (
@@ -94,25 +96,25 @@ def test_nobody(bench: Bench) -> None:
     assert (before.status, before.detail) == (Status.NO_FACE, "no face in the source")
 
 
-def test_too_small_says_how_small(bench: Bench) -> None:
+def test_too_small_says_how_small(bench: MeasureRunner) -> None:
     reading = pairs.skin(bench, SOURCE, saved(sized(PERSON, 80)))
     assert reading.status is Status.TOO_SMALL
     assert "pixels tall" in reading.detail and "the edit" in reading.detail
 
 
 @pytest.mark.parametrize("side", [192, 576, 1024])
-def test_another_size_is_no_change_of_skin(bench: Bench, side: int) -> None:
+def test_another_size_is_no_change_of_skin(bench: MeasureRunner, side: int) -> None:
     found = pairs.figures(bench, SOURCE, saved(sized(PERSON, side)))
     assert abs(found["lightness_shift"]) < 0.3 and abs(found["background_shift"]) < 0.3
     assert found["similarity"] > 0.95 and found["lpips"] < 0.02
 
 
-def test_a_shift_is_read_at_another_size(bench: Bench) -> None:
+def test_a_shift_is_read_at_another_size(bench: MeasureRunner) -> None:
     found = pairs.figures(bench, SOURCE, saved(sized(PERSON, 640, shift=6)))
     assert found["lightness_shift"] == pytest.approx(6, abs=0.4)
 
 
-def test_a_mirrored_or_moved_face_is_read_over_its_own_skin(bench: Bench) -> None:
+def test_a_mirrored_or_moved_face_is_read_over_its_own_skin(bench: MeasureRunner) -> None:
     picture = pairs.portrait(PERSON)
     mirrored = saved(np.ascontiguousarray(picture[:, ::-1]))
     moved = saved(np.pad(picture, ((0, 60), (60, 0), (0, 0)), "edge")[60:, :-60])
@@ -126,7 +128,7 @@ def turned_away(key: str) -> Pixels:
     return np.ascontiguousarray(pairs.portrait(key)[int(nose[1]) - 20 :, int(nose[0]) :])
 
 
-def test_a_face_that_the_mesh_does_not_hold_is_no_reading(bench: Bench) -> None:
+def test_a_face_that_the_mesh_does_not_hold_is_no_reading(bench: MeasureRunner) -> None:
     readings = [pairs.skin(bench, SOURCE, saved(turned_away(key))) for key in heads.keys()[::12]]
     refused = [reading for reading in readings if reading.status is Status.PROFILE]
     assert len(refused) >= 5
@@ -145,7 +147,7 @@ def test_turned_to_a_side_is_an_angle() -> None:
 
 
 @pytest.mark.parametrize("tint", [(1.0, 1.0, 1.0), (1.0, 0.995, 0.98)])
-def test_greyscale_is_told_from_dull_colour(bench: Bench, tint: tuple[float, float, float]) -> None:
+def test_greyscale_is_told_from_dull_colour(bench: MeasureRunner, tint: tuple[float, float, float]) -> None:
     """A grey picture saved as colour, and one with a breath of sepia, say nothing about skin."""
     grey = np.asarray(Image.fromarray(pairs.portrait(PERSON)).convert("L"))[..., None] * np.array(tint)
     reading = pairs.skin(bench, SOURCE, images.encode(grey.astype(np.uint8)))
@@ -153,14 +155,14 @@ def test_greyscale_is_told_from_dull_colour(bench: Bench, tint: tuple[float, flo
 
 
 @pytest.mark.parametrize("key", pairs.few([key for key in heads.keys()[::2] if key.startswith("black-")], 3))
-def test_dark_skin_before_a_grey_wall_is_not_greyscale(bench: Bench, key: str) -> None:
+def test_dark_skin_before_a_grey_wall_is_not_greyscale(bench: MeasureRunner, key: str) -> None:
     plain = heads.over(heads.load(key), np.full((heads.SIZE, heads.SIZE, 3), 110, np.uint8))
     dim = saved(pairs.exposure(0.5)(plain))
     assert pairs.skin(bench, dim, dim).status is Status.OK
 
 
 @pytest.mark.parametrize("key", pairs.few(heads.keys()[::5]))
-def test_every_head_is_found_once_and_read(bench: Bench, key: str) -> None:
+def test_every_head_is_found_once_and_read(bench: MeasureRunner, key: str) -> None:
     content = saved(pairs.portrait(key))
     view = bench.pair(pairs.request(content, content)).source
     assert len(view.faces) == 1
@@ -172,7 +174,7 @@ def test_every_head_is_found_once_and_read(bench: Bench, key: str) -> None:
 def covered(key: str, top: float, bottom: float, colour: tuple[int, int, int]) -> bytes:
     """A flat band over the face, from one share of its height to another."""
     picture = pairs.portrait(key).copy()
-    left, up, width, height = (round(value) for value in Finder().find(picture)[0].box)
+    left, up, width, height = (round(value) for value in FaceDetector().find(picture)[0].box)
     picture[round(up + top * height) : round(up + bottom * height), left : left + width] = colour
     return saved(picture)
 
@@ -180,7 +182,7 @@ def covered(key: str, top: float, bottom: float, colour: tuple[int, int, int]) -
 @pytest.mark.parametrize("colour", [(225, 235, 240), (40, 45, 60), (60, 90, 200)])
 @pytest.mark.parametrize("key", pairs.few([PERSON, OTHER, "indian-female-50s"], 2))
 def test_a_mask_over_nose_and_mouth_is_not_read_as_skin(
-    bench: Bench, key: str, colour: tuple[int, int, int]
+    bench: MeasureRunner, key: str, colour: tuple[int, int, int]
 ) -> None:
     found = pairs.skin(bench, saved(pairs.portrait(key)), covered(key, 0.5, 1.05, colour))
     assert found.status is Status.PROFILE or abs(found.figures["lightness_shift"]) < 1.5
@@ -189,12 +191,12 @@ def test_a_mask_over_nose_and_mouth_is_not_read_as_skin(
 
 
 @pytest.mark.parametrize("key", [PERSON, OTHER, "indian-female-50s"])
-def test_sunglasses_leave_enough_to_read(bench: Bench, key: str) -> None:
+def test_sunglasses_leave_enough_to_read(bench: MeasureRunner, key: str) -> None:
     found = pairs.skin(bench, saved(pairs.portrait(key)), covered(key, 0.3, 0.46, (20, 20, 25)))
     assert found.status is Status.OK and abs(found.figures["lightness_shift"]) < 2
 
 
-def test_a_large_photograph_is_read_like_a_small_one(bench: Bench) -> None:
+def test_a_large_photograph_is_read_like_a_small_one(bench: MeasureRunner) -> None:
     large = saved(sized(PERSON, 5000), "JPEG", quality=95)
     found = pairs.figures(bench, SOURCE, large)
     assert abs(found["lightness_shift"]) < 0.3 and found["similarity"] > 0.95

@@ -18,7 +18,7 @@ import pytest
 from stillme.core import images
 from stillme.core.images import Pixels
 from stillme.core.records import Reading, Status
-from stillme.measures.runner import Bench
+from stillme.measures.runner import MeasureRunner
 from stillme.measures.skin import OVAL
 from stillme.measures.skin import background as background_of
 from stillme.measures.skin_tone_shift import is_background_unchanged, lightness_change
@@ -72,7 +72,7 @@ def many(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def photographs(bench: Bench, many: str) -> list[Photograph]:
+def photographs(bench: MeasureRunner, many: str) -> list[Photograph]:
     found = []
     for labels in portraits()[:: LOOKED_AT[many]]:
         content = (SAMPLE / labels["file"]).read_bytes()
@@ -122,7 +122,7 @@ def edits(view: View, lightness: float) -> Iterator[tuple[str, Pixels | None]]:
 
 
 @pytest.fixture(scope="module")
-def read(bench: Bench, photographs: list[Photograph], many: str) -> dict[str, Sitting]:
+def read(bench: MeasureRunner, photographs: list[Photograph], many: str) -> dict[str, Sitting]:
     sittings: dict[str, Sitting] = {}
     for one in photographs[:: EDITED[many]]:
         if one.reading.status is not Status.OK:

@@ -20,7 +20,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.images import Pixels
 from stillme.core.records import Reading, Status
 from stillme.measures import portrait, portrait_quality, weights
@@ -33,7 +33,7 @@ from stillme.measures.portrait_quality import (
     STRAIGHT,
     pose,
 )
-from stillme.measures.view import Optics, View
+from stillme.measures.view import View, VisionModels
 from stillme.protocol import Protocol
 from stillme.sources import heads
 from stillme.sources.selection.screen import judge
@@ -50,7 +50,7 @@ FRAMING = {"faces", "score", "certainty", "rival", "face_height", "face_share", 
 
 Floats = NDArray[np.float64]
 
-optics = cache(Optics)
+optics = cache(VisionModels)
 
 
 def reading(picture: Pixels) -> Reading:
@@ -134,7 +134,9 @@ def test_every_head_meets_every_criterion_but_what_is_known(protocol: Protocol, 
 
 def test_the_same_picture_gives_the_same_figures() -> None:
     picture = pairs.portrait(SOME[0])
-    assert portrait.read(images.encode(picture), Optics()) == portrait.read(images.encode(picture), Optics())
+    assert portrait.read(images.encode(picture), VisionModels()) == portrait.read(
+        images.encode(picture), VisionModels()
+    )
 
 
 def test_no_face_a_small_face_and_no_picture_say_so_without_figures() -> None:
@@ -424,7 +426,7 @@ def test_damaged_weights_are_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pat
     weights.listed_checksums.cache_clear()
     portrait_quality.blendshape_net.cache_clear()
     try:
-        with pytest.raises(SurroundingsError, match="has the SHA-256"):
+        with pytest.raises(SetupError, match="has the SHA-256"):
             portrait_quality.blendshapes(Mesh(np.zeros((478, 3), np.float32), 1))
     finally:
         weights.listed_checksums.cache_clear()

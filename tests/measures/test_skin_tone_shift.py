@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stillme.core.images import Pixels
-from stillme.measures.runner import Bench
+from stillme.measures.runner import MeasureRunner
 from stillme.measures.skin import light
 from stillme.measures.skin_tone_shift import is_background_unchanged, lightness_change
 from stillme.protocol import Protocol
@@ -66,7 +66,7 @@ def people(request: pytest.FixtureRequest) -> Sequence[str]:
 
 
 @pytest.fixture(scope="module")
-def read(bench: Bench, people: Sequence[str]) -> Read:
+def read(bench: MeasureRunner, people: Sequence[str]) -> Read:
     """Their edits, person by person, so that each source is looked at once; of one in three more than the skin's."""
     found: Read = {}
     for number, key in enumerate(people):
@@ -167,7 +167,7 @@ def test_the_noise_floor_is_far_below_any_planted_shift(read: Read) -> None:
 
 
 @pytest.mark.parametrize("key", pairs.few(EVERYBODY[::7], 6))
-def test_a_copy_reads_exactly_nothing_on_every_measure(bench: Bench, key: str) -> None:
+def test_a_copy_reads_exactly_nothing_on_every_measure(bench: MeasureRunner, key: str) -> None:
     content = pairs.jpeg(pairs.portrait(key))
     found = pairs.figures(bench, content, content)
     for name in ("lightness_shift", "background_shift", "background_spread", "hue_shift", "delta_e"):
@@ -178,7 +178,7 @@ def test_a_copy_reads_exactly_nothing_on_every_measure(bench: Bench, key: str) -
         assert found[f"{name}_before"] == found[f"{name}_after"]
 
 
-def test_hue_and_colour_difference_follow_the_paint(bench: Bench) -> None:
+def test_hue_and_colour_difference_follow_the_paint(bench: MeasureRunner) -> None:
     head = heads.load("white-male-30s")
     picture = heads.photograph(head)
     lab = heads.srgb_to_lab(picture)
@@ -189,14 +189,14 @@ def test_hue_and_colour_difference_follow_the_paint(bench: Bench) -> None:
     assert found["ita_after"] < found["ita_before"]
 
 
-def test_monk_swatches_run_from_light_to_dark(bench: Bench) -> None:
+def test_monk_swatches_run_from_light_to_dark(bench: MeasureRunner) -> None:
     light, dark = (pairs.jpeg(pairs.portrait(f"{race}-female-20s")) for race in ("white", "black"))
     found = [pairs.figures(bench, one, one, "skin_tone_shift")["monk_before"] for one in (light, dark)]
     assert 1 <= found[0] < found[1] <= 10
 
 
 @pytest.mark.parametrize("every", [28, pytest.param(7, marks=pytest.mark.slow)])
-def test_another_plain_wall_is_not_taken_for_light(bench: Bench, protocol: Protocol, every: int) -> None:
+def test_another_plain_wall_is_not_taken_for_light(bench: MeasureRunner, protocol: Protocol, every: int) -> None:
     """Hair and clothes kept their light, so nothing is taken off the skin's shift, or next to nothing."""
     assert protocol.measures is not None
     rule, keys = protocol.measures.skin_tone.background, heads.keys()

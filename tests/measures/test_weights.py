@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.engine.backends import BackendContext
 from stillme.measures import change, identity, skin_tone_shift, weights
-from stillme.measures.faces import Finder, Shaper
-from stillme.measures.view import Optics, Trunk
+from stillme.measures.faces import FaceDetector, FaceMesher
+from stillme.measures.view import Trunk, VisionModels
 from stillme.protocol import Protocol
 from tests.measures import pairs
 
@@ -51,7 +51,7 @@ def test_a_damaged_and_a_missing_file_are_named_with_a_next_step(folder: Path) -
         content[len(content) // 2] ^= 1
         (folder / name).write_bytes(content)
         for said in ("has the SHA-256", "is missing"):
-            with pytest.raises(SurroundingsError, match=said) as caught:
+            with pytest.raises(SetupError, match=said) as caught:
                 weights.verified(name)
             assert name in str(caught.value) and "Install stillme again" in caught.value.next_step
             (folder / name).unlink(missing_ok=True)
@@ -60,22 +60,22 @@ def test_a_damaged_and_a_missing_file_are_named_with_a_next_step(folder: Path) -
 def test_a_missing_list_is_a_sentence_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "SHA256SUMS").unlink()
     monkeypatch.setattr(weights, "listed_checksums", weights.listed_checksums.__wrapped__)
-    with pytest.raises(SurroundingsError, match="SHA256SUMS is missing"):
+    with pytest.raises(SetupError, match="SHA256SUMS is missing"):
         weights.sums(weights.DETECTOR)
 
 
 def test_no_model_is_loaded_from_a_damaged_file(folder: Path) -> None:
     for name in MODELS:
         (folder / name).write_bytes(b"something else")
-    for load in (Finder, Shaper, Trunk, lambda: Optics().embedder):
-        with pytest.raises(SurroundingsError, match="has the SHA-256"):
+    for load in (FaceDetector, FaceMesher, Trunk, lambda: VisionModels().embedder):
+        with pytest.raises(SetupError, match="has the SHA-256"):
             load()
 
 
 def test_damaged_weights_stop_the_work_instead_of_ending_as_a_reading(folder: Path) -> None:
     (folder / weights.DETECTOR).write_bytes(b"")
     content = pairs.saved(pairs.portrait("white-male-20s"))
-    with pytest.raises(SurroundingsError):
+    with pytest.raises(SetupError):
         pairs.new_bench().measure(pairs.request(content, content, "identity"))
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from stillme import measures
-from stillme.core.errors import FaultsError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, SetupError
 from stillme.core.records import Role
 from stillme.plan import config
 from stillme.plan.config import Config
@@ -138,14 +138,14 @@ def scripted_measures(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_bad_input_is_named_by_file_and_field(load_audit: Load, changes: dict[str, object], said: str) -> None:
-    with pytest.raises(FaultsError) as raised:
+    with pytest.raises(ConfigIssuesError) as raised:
         load_audit(**changes)
     assert said in str(raised.value)
     assert "audit.yaml:" in str(raised.value)
 
 
 def test_all_faults_come_at_once(load_audit: Load) -> None:
-    with pytest.raises(FaultsError) as raised:
+    with pytest.raises(ConfigIssuesError) as raised:
         load_audit(
             preset="x", editors=[{**PLANTED, "kind": "flux"}], judges=[{**JUDGE, "settings": {"noise": -1}}]
         )
@@ -158,11 +158,11 @@ def test_a_truth_file_of_ones_own_is_read_beside_the_audit(load_audit: Load, tmp
         shipped.read_text().replace("base: 0.06", "base: 0.5, times: {race: {purple: 2}}")
     )
     with pytest.raises(
-        FaultsError, match=r"mine.yaml:\d+: effects\[0\].rate.times.race.purple: is not a known race"
+        ConfigIssuesError, match=r"mine.yaml:\d+: effects\[0\].rate.times.race.purple: is not a known race"
     ):
         load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}}])
     (tmp_path / "mine.yaml").write_text(shipped.read_text().replace("does: fade", "does: fly", 1))
-    with pytest.raises(FaultsError, match=r"effects\[0\].does"):
+    with pytest.raises(ConfigIssuesError, match=r"effects\[0\].does"):
         load_audit(editors=[{**PLANTED, "settings": {"truth": "mine.yaml"}}])
 
 
@@ -199,7 +199,7 @@ def test_words_in_a_truth_that_the_protocol_does_not_know(
     changed = text.replace(old, new, 1)
     (tmp_path / "mine.yaml").write_text(changed)
     truth = where if where == "mine.yaml" else yaml.safe_load(changed)
-    with pytest.raises(FaultsError) as raised:
+    with pytest.raises(ConfigIssuesError) as raised:
         load_audit(editors=[{**PLANTED, "settings": {"truth": truth}}])
     assert any(said in str(fault) and f"{where}:" in str(fault) for fault in raised.value.faults)
 
@@ -236,7 +236,7 @@ def test_a_protocol_folder_of_ones_own(load_audit: Load, tmp_path: Path) -> None
     assert load_audit(protocol="./my-protocol").protocol.name == "stillme 1.0.0"
     (tmp_path / "my-protocol/groups.yaml").write_text("race: []")
     load.cache_clear()
-    with pytest.raises(FaultsError, match=r"my-protocol/groups.yaml"):
+    with pytest.raises(ConfigIssuesError, match=r"my-protocol/groups.yaml"):
         load_audit(protocol="./my-protocol")
 
 
@@ -245,9 +245,7 @@ def test_a_key_that_is_not_set_is_named_before_anything_is_spent(
 ) -> None:
     monkeypatch.delenv("SOME_API_KEY", raising=False)
     loaded = load_audit(editors=[{**PLANTED, "key_env": "SOME_API_KEY"}])
-    with pytest.raises(
-        SurroundingsError, match="The editor 'p' needs a key in the environment variable SOME_API_KEY"
-    ):
+    with pytest.raises(SetupError, match="The editor 'p' needs a key in the environment variable SOME_API_KEY"):
         config.check_keys(loaded)
     monkeypatch.setenv("SOME_API_KEY", "secret")
     config.check_keys(loaded)
@@ -294,7 +292,7 @@ def test_a_protocol_without_measures_says_what_needs_them(load_audit: Load, tmp_
     shutil.copytree(BUILTIN, tmp_path / "old")
     (tmp_path / "old/measures.yaml").unlink()
     assert load_audit(protocol="./old").protocol.measures is None
-    with pytest.raises(FaultsError) as raised:
+    with pytest.raises(ConfigIssuesError) as raised:
         load_audit(
             protocol="./old",
             experiments={"diagnose": {}, "controls": {}},
@@ -311,7 +309,7 @@ def test_a_package_that_is_missing_is_named_before_anything_is_spent(
 ) -> None:
     loaded = load_audit(measures=[{**CHANGE, "settings": {"requires": ["numpy", "cv2"]}}])
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(SurroundingsError, match=r"The measure 'c' needs the package cv2, .*stillme\[vision\]"):
+    with pytest.raises(SetupError, match=r"The measure 'c' needs the package cv2, .*stillme\[vision\]"):
         config.check_keys(loaded)
 
 

@@ -12,7 +12,7 @@ from stillme.core import images
 from stillme.core.errors import SurroundingsError
 from stillme.core.records import EditReply, JudgeReply, Status
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
 from stillme.pipeline import gather
@@ -23,7 +23,7 @@ from stillme.plan.design import Design, audit_content, load_design, make_design,
 from stillme.sources import heads
 from stillme.steps import edit as editing
 from stillme.steps import judge as judging
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 from tests.scripted import ACTORS, Editor, Judge
 
 Load = Callable[..., Config]
@@ -70,21 +70,21 @@ def controlled(load_audit: Load) -> Config:
 def carried_out(held: Run, loaded: Config) -> Design:
     design = make_design(loaded, gather(held, loaded, Progress()))
     record_design(held, design)
-    purse = Purse(loaded, 0.0)
-    editing.edit(held, design, Progress(), Stop(), purse)
-    judging.judge(held, design, Progress(), Stop(), purse)
+    purse = Budget(loaded, 0.0)
+    editing.edit(held, design, Progress(), StopEvent(), purse)
+    judging.judge(held, design, Progress(), StopEvent(), purse)
     return design
 
 
 def test_a_design_is_read_back_as_it_was_made(controlled: Config) -> None:
-    with Run.hold(controlled.run, controlled.protocol) as held:
+    with Run.open_for_writing(controlled.run, controlled.protocol) as held:
         design = carried_out(held, controlled)
         assert held.query("SELECT count(*) FROM settings WHERE kind = 'measure'") == [(2,)]
         hashes = {row[0] for row in held.query("SELECT hash FROM settings WHERE kind = 'editor'")}
     assert hashes == {*design.editors.values(), *design.controls.values()} and len(hashes) == 3
     assert list(design.judges) == ["j"], "an instrument is not asked"
     assert design.measures["ch"] == settings_hash("measure", controlled.measures["ch"].effective)
-    with Run.look(controlled.run) as seen:
+    with Run.open_readonly(controlled.run) as seen:
         recalled = load_design(seen)
     for part in ("trials", "editors", "judges", "measures", "controls"):
         assert getattr(recalled, part) == getattr(design, part), part
@@ -104,7 +104,7 @@ def test_a_configuration_that_was_changed_in_the_ledger_is_refused(
 
 
 def test_controls_are_made_by_whom_the_protocol_says_and_never_judged(controlled: Config) -> None:
-    with Run.hold(controlled.run, controlled.protocol) as held:
+    with Run.open_for_writing(controlled.run, controlled.protocol) as held:
         design = carried_out(held, controlled)
         ended = dict(held.query("SELECT key, status FROM edit"))
         sizes = dict(held.query("SELECT e.key, o.width FROM edit e JOIN object o ON o.sha256 = e.image"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.protocol import load
 
 
@@ -18,6 +18,6 @@ def change(folder: Path, file: str, old: str, new: str) -> None:
 
 
 def faults(folder: Path) -> str:
-    with pytest.raises(FaultsError) as raised:
+    with pytest.raises(ConfigIssuesError) as raised:
         load(folder)
     return str(raised.value)

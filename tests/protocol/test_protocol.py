@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.core.yaml import Document
 from stillme.protocol import Protocol, chosen, from_files, load
 from tests.protocol.folders import change, faults
@@ -175,12 +175,14 @@ def test_a_document_names_the_built_in_protocol_or_a_folder_beside_it(copy: Path
     document = Document("audit.yaml", "stillme: 1\nprotocol: my-protocol\n")
     assert chosen("builtin", copy.parent, document).hash == protocol.hash
     assert "senior manager" in chosen("my-protocol", copy.parent, document).prompts.prompts[0].text
-    with pytest.raises(FaultsError, match=r"audit.yaml:2: protocol: .*/nowhere is not a folder; give a protocol"):
+    with pytest.raises(
+        ConfigIssuesError, match=r"audit.yaml:2: protocol: .*/nowhere is not a folder; give a protocol"
+    ):
         chosen("nowhere", copy.parent, document)
 
 
 def test_a_name_longer_than_any_folders_is_none(tmp_path: Path) -> None:
-    with pytest.raises(FaultsError, match="is not a folder"):
+    with pytest.raises(ConfigIssuesError, match="is not a folder"):
         chosen("x" * 5000, tmp_path, Document("audit.yaml", "protocol: x\n"))
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from stillme import pipeline
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
 from stillme.ledger.run import LEDGER
 from stillme.plan import config
 from stillme.steps import edit as editing
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 
 WHAT = (
     "object",
@@ -33,9 +33,9 @@ Rows = dict[str, list[tuple[object, ...]]]
 def edit(path: Path) -> None:
     """Plans an audit and makes its edits; judges and report are the same on every engine."""
     audit = config.load(path)
-    with Run.hold(audit.run, audit.protocol, audit.audit.objects) as held:
+    with Run.open_for_writing(audit.run, audit.protocol, audit.audit.objects) as held:
         design = pipeline.plan(held, audit, pipeline.gather(held, audit, Progress()))
-        editing.edit(held, design, Progress(), Stop(), Purse(audit, 0.0))
+        editing.edit(held, design, Progress(), StopEvent(), Budget(audit, 0.0))
 
 
 def rows(run: Path, tables: tuple[str, ...] = WHAT) -> Rows:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.ledger.objects import Store
 from stillme.ledger.run import LEDGER
 from tests.conftest import dump_audit
@@ -93,7 +93,7 @@ def test_no_key_is_kept(bucket: Store, tmp_path: Path) -> None:
 
 def test_a_missing_bucket_is_said_before_anything_is_made(bucket: Store, tmp_path: Path) -> None:
     missing = {"url": "s3://nobody-made-me/x", "endpoint": bucket.endpoint}
-    with pytest.raises(SurroundingsError, match=r"s3://nobody-made-me/x does not exist: .*Make the bucket"):
+    with pytest.raises(SetupError, match=r"s3://nobody-made-me/x does not exist: .*Make the bucket"):
         run_audit(tmp_path, missing)
     with closing(sqlite3.connect(tmp_path / "run" / LEDGER)) as connection:
         assert connection.execute("SELECT count(*) FROM portrait").fetchone()[0] == 0
@@ -112,5 +112,5 @@ def test_missing_keys_are_a_sentence(server: str, tmp_path: Path) -> None:
 
 def test_a_server_that_is_gone_is_a_sentence(bucket: Store, tmp_path: Path) -> None:
     gone = {"url": bucket.url, "endpoint": "http://127.0.0.1:9"}
-    with pytest.raises(SurroundingsError, match=r"could not be used: .*check the address and the network"):
+    with pytest.raises(SetupError, match=r"could not be used: .*check the address and the network"):
         run_audit(tmp_path, gone)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.plan import config
 from tests.conftest import dump_audit
 from tests.ray import audits
@@ -61,7 +61,7 @@ def test_an_audit_may_be_begun_here_and_finished_on_a_cluster(ray: Any, tmp_path
 
 def test_an_address_where_no_cluster_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from stillme.engine import ray as engine
-    from stillme.engine.threads import Stop
+    from stillme.engine.threads import StopEvent
 
     class Ray:
         """Ray as it answers when nobody listens; the real one is connected to the tests' cluster."""
@@ -73,10 +73,8 @@ def test_an_address_where_no_cluster_is(tmp_path: Path, monkeypatch: pytest.Monk
             raise ConnectionError("Could not find any running Ray instance.\nMore lines")
 
     monkeypatch.setattr(engine, "_ray", Ray)
-    with pytest.raises(
-        SurroundingsError, match=r"cluster auto could not be reached: .* instance\. Start one with"
-    ):
-        with engine.connected("auto", Stop()):
+    with pytest.raises(SetupError, match=r"cluster auto could not be reached: .* instance\. Start one with"):
+        with engine.connected("auto", StopEvent()):
             pass
 
 

@@ -41,7 +41,7 @@ def test_a_run_with_hosted_judges_is_told_whole(
         report = pipeline.run(config, Progress())
     judges = {one.judge: one for one in forecast.look_ahead(config).judges}
     assert all(one.missing == one.repeats_missing == 0 < one.repeats_done for one in judges.values())
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         findings, context, _ = publish.findings_and_context(seen, load_design(seen))
         spent = seen.spent_usd()
     assert sum(party.cost_usd or 0 for party in context.judges) == pytest.approx(spent) and spent > 0

@@ -16,13 +16,13 @@ from stillme.report import publish
 @pytest.fixture
 def run(finished: Path, tmp_path: Path) -> Path:
     """The finished run, for this test alone."""
-    with Run.look(finished / "run") as seen:
+    with Run.open_readonly(finished / "run") as seen:
         seen.connection.execute("VACUUM INTO ?", (str(tmp_path / "ledger.sqlite"),))
     return tmp_path
 
 
 def test_libraries_that_an_editor_noted_with_its_edits_are_told_in_turn(run: Path) -> None:
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         edits = [edit for (edit,) in seen.query("SELECT DISTINCT edit FROM trial WHERE editor = 'even'")]
     noted = [
         {"torch": torch, "diffusers": "0.36.0", "threads": 2, "weights": {"a": 1}} for torch in ("2.9", "2.8")
@@ -32,7 +32,7 @@ def test_libraries_that_an_editor_noted_with_its_edits_are_told_in_turn(run: Pat
             ledger.execute("INSERT INTO circumstances VALUES (?, ?)", (f"c{place}", json.dumps(content)))
             ledger.execute("INSERT INTO making VALUES (?, ?, '{}')", (edit, f"c{place}"))
     ledger.close()
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         told = dict(publish._provenance(seen, load_design(seen)))
     each = "diffusers 0.36.0, threads 2"
     assert told["Editor even: made with"] == f"torch 2.8, {each}; torch 2.9, {each}"

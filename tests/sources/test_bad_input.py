@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from stillme.core.errors import FaultsError
-from stillme.sources import Reason, Remark, files
+from stillme.core.errors import ConfigIssuesError
+from stillme.sources import Reason, RowIssue, files
 from stillme.sources.fairface import FairFace, Settings, read
-from stillme.sources.files import Flaw, inside, open_files
+from stillme.sources.files import FileProblem, open_files, safe_member_name
 from stillme.sources.tables import MAX_LINE_CHARS, SEPARATORS, open_table
 from tests.sources import written
 
@@ -74,10 +74,10 @@ def test_any_bytes_are_rows_and_remarks_or_a_sentence(tmp_path: Path, content: b
     for start in (b"", b"file,race\n"):
         try:
             found = table(tmp_path, start + content)
-        except FaultsError as error:
+        except ConfigIssuesError as error:
             assert "labels.csv" in str(error)
         else:
-            assert all(isinstance(one, tuple | Remark) for one in found)
+            assert all(isinstance(one, tuple | RowIssue) for one in found)
 
 
 def test_row_numbers_are_those_of_an_editor_of_text(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_byte_order_mark_and_another_separator(tmp_path: Path) -> None:
 
 def test_a_row_of_another_length_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
     found = table(tmp_path, "file,race\n1.jpg\n2.jpg,White\n3.jpg,White,x\n")
-    assert [str(one) for one in found if isinstance(one, Remark)] == [
+    assert [str(one) for one in found if isinstance(one, RowIssue)] == [
         "labels.csv, row 2: the row has 1 fields and the header 2",
         "labels.csv, row 4: the row has 3 fields and the header 2",
     ]
@@ -114,18 +114,18 @@ def test_a_quote_without_its_partner_costs_rows_that_are_all_counted(tmp_path: P
         tmp_path, 'file,race\n1.jpg,White\n2.jpg,"White\n3.jpg,Black\n4.jpg,Indian\n5.jpg,"Black"\n6.jpg,Black\n'
     )
     assert [one[0] for one in found if isinstance(one, tuple)] == [2, 7]
-    remarks = [one for one in found if isinstance(one, Remark)]
+    remarks = [one for one in found if isinstance(one, RowIssue)]
     assert [(one.row, one.reason) for one in remarks] == [(row, Reason.BAD_ROW) for row in (3, 4, 5, 6)]
     assert "begins in row 3" in str(remarks[1])
     open_end = table(tmp_path, 'file,race\n1.jpg,"White\n2.jpg,Black\n')
-    assert [one.row for one in open_end if isinstance(one, Remark)] == [2, 3]
+    assert [one.row for one in open_end if isinstance(one, RowIssue)] == [2, 3]
 
 
 def test_wrong_columns_are_listed_with_a_near_match(tmp_path: Path) -> None:
     written.fairface(tmp_path)
     header = ("File", "age", "gender", "ethnicity", "service_test")
     written.write_csv(tmp_path / "fairface_label_train.csv", written.listed([1]), header)
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         open_(tmp_path)
     assert "has no column 'file' (did you mean 'File'?)" in str(error.value)
     assert (
@@ -153,31 +153,31 @@ def test_wrong_columns_are_listed_with_a_near_match(tmp_path: Path) -> None:
     ],
 )
 def test_a_table_that_cannot_be_read_says_why(tmp_path: Path, content: bytes, said: str) -> None:
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         table(tmp_path, content)
     assert said in str(error.value)
 
 
 def test_a_nul_costs_its_row_only(tmp_path: Path) -> None:
     found = table(tmp_path, "file,race\n1.jpg,Wh\0ite\n2.jpg,White\n")
-    assert isinstance(found[0], Remark) and found[0].row == 2 and "NUL" in found[0].said
+    assert isinstance(found[0], RowIssue) and found[0].row == 2 and "NUL" in found[0].said
     assert found[1] == (3, {"file": "2.jpg", "race": "White"})
 
 
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FaultsError, match="does not exist"):
+    with pytest.raises(ConfigIssuesError, match="does not exist"):
         open_table(tmp_path / "labels.csv", ("file",))
-    with pytest.raises(FaultsError, match="is a folder, not a table"):
+    with pytest.raises(ConfigIssuesError, match="is a folder, not a table"):
         open_table(tmp_path, ("file",))
 
 
 def test_a_parquet_table_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "labels.parquet").write_text("file,race\n")
-    with pytest.raises(FaultsError, match="is not a Parquet file"):
+    with pytest.raises(ConfigIssuesError, match="is not a Parquet file"):
         open_table(tmp_path / "labels.parquet", ("file",))
     pq.write_table(pa.table({"file": ["1.jpg"], "rase": ["White"]}), tmp_path / "labels.parquet")
     with pytest.raises(
-        FaultsError, match=r"no column 'race' \(did you mean 'rase'\?\); columns found: file, rase"
+        ConfigIssuesError, match=r"no column 'race' \(did you mean 'rase'\?\); columns found: file, rase"
     ):
         open_table(tmp_path / "labels.parquet", ("file", "race"))
 
@@ -195,7 +195,7 @@ def test_unknown_labels_of_all_lists_are_told_at_once(tmp_path: Path) -> None:
     wrong[0][1], wrong[2][3] = "aged", "Martian"
     written.write_csv(tmp_path / "fairface_label_val.csv", wrong)
     rows = open_(tmp_path).rows()
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         list(rows)
     assert "fairface_label_train.csv:3: race: 'Martian' is not a known label (2 rows); known: White" in str(
         error.value
@@ -230,25 +230,25 @@ def test_a_list_with_every_small_flaw_is_read_to_its_end(tmp_path: Path) -> None
 
 @given(st.text(max_size=20))
 def test_no_name_leads_out(name: str) -> None:
-    found = inside(name)
+    found = safe_member_name(name)
     assume(found is not None)
     assert found is not None
     assert not (Path("/a/b") / found).is_absolute() or str(Path("/a/b") / found).startswith("/a/b")
-    assert ".." not in found.split("/") and "\0" not in found and inside(found) == found
+    assert ".." not in found.split("/") and "\0" not in found and safe_member_name(found) == found
 
 
 @pytest.mark.parametrize(
     "name", ["../1.jpg", "a/../../1.jpg", "/1.jpg", "\\\\host\\1.jpg", "C:\\1.jpg", "c:1.jpg", "", ".", "a\0"]
 )
 def test_names_that_are_refused(name: str) -> None:
-    assert inside(name) is None
+    assert safe_member_name(name) is None
 
 
 def test_names_from_other_systems() -> None:
-    assert inside("train\\1.jpg") == inside("./train//1.jpg") == "train/1.jpg"
+    assert safe_member_name("train\\1.jpg") == safe_member_name("./train//1.jpg") == "train/1.jpg"
 
 
-def only(path: Path, name: str) -> bytes | Flaw:
+def only(path: Path, name: str) -> bytes | FileProblem:
     ((_, content),) = open_files(path).read([name])
     return content
 
@@ -258,7 +258,7 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "1.jpg").write_bytes(b"x" * 1001)
     (tmp_path / "2.jpg").write_bytes(b"x" * 1000)
     found = only(tmp_path, "1.jpg")
-    assert isinstance(found, Flaw) and found.reason is Reason.TOO_LARGE
+    assert isinstance(found, FileProblem) and found.reason is Reason.TOO_LARGE
     assert only(tmp_path, "2.jpg") == b"x" * 1000
 
 
@@ -282,7 +282,7 @@ def test_a_size_that_an_archive_declares_is_not_trusted(tmp_path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content.replace(struct.pack("<L", 5_000_000), struct.pack("<L", 10)))
     found = only(path, "1.jpg")
-    assert isinstance(found, Flaw) and found.reason is Reason.CORRUPT
+    assert isinstance(found, FileProblem) and found.reason is Reason.CORRUPT
     assert only(path, "2.jpg") == b"fine"
 
 
@@ -290,13 +290,13 @@ def test_a_broken_member_costs_itself_only(tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.zip", b"0123456789" * 10, zipfile.ZIP_STORED)
     path.write_bytes(path.read_bytes().replace(b"01234", b"0x234", 1))
     found = only(path, "1.jpg")
-    assert isinstance(found, Flaw) and "1.jpg cannot be unpacked: Bad CRC-32" in found.message
+    assert isinstance(found, FileProblem) and "1.jpg cannot be unpacked: Bad CRC-32" in found.message
     assert only(path, "2.jpg") == b"fine"
 
 
 def test_packings_without_a_bound_are_not_read(tmp_path: Path) -> None:
     found = only(zipped(tmp_path / "a.zip", packing=zipfile.ZIP_LZMA), "1.jpg")
-    assert isinstance(found, Flaw) and "pack the zip with 'deflate'" in found.message
+    assert isinstance(found, FileProblem) and "pack the zip with 'deflate'" in found.message
 
 
 def test_an_encrypted_member_is_said(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_an_encrypted_member_is_said(tmp_path: Path) -> None:
         content[content.index(mark) + flags] |= 1
     path.write_bytes(content)
     found = only(path, "1.jpg")
-    assert isinstance(found, Flaw) and "1.jpg is encrypted in a.zip" in found.message
+    assert isinstance(found, FileProblem) and "1.jpg is encrypted in a.zip" in found.message
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x05\x06"])
@@ -330,7 +330,7 @@ def test_a_name_that_is_damaged_costs_its_member_only(tmp_path: Path) -> None:
         packed.writestr("b.jpg", b"two")
     path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xff", 1))  # in the member's own header
     found = dict(open_files(path).read(["é.jpg", "b.jpg"]))
-    assert isinstance(found[0], Flaw) and found[0].reason is Reason.CORRUPT and found[1] == b"two"
+    assert isinstance(found[0], FileProblem) and found[0].reason is Reason.CORRUPT and found[1] == b"two"
 
 
 def test_a_parquet_table_that_ends_early_says_how_much_is_missing(tmp_path: Path) -> None:
@@ -341,5 +341,5 @@ def test_a_parquet_table_that_ends_early_says_how_much_is_missing(tmp_path: Path
         written.cut_short(path, column, 10)
     *rows, last = open_table(path, words).rows()
     assert [one[0] for one in rows if isinstance(one, tuple)] == [1, 2, 3, 4, 5]
-    assert isinstance(last, Remark) and (last.row, last.reason) == (6, Reason.CORRUPT)
+    assert isinstance(last, RowIssue) and (last.row, last.reason) == (6, Reason.CORRUPT)
     assert "row group 0 ends here; 5 more rows were to come" in last.said

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from stillme.core.errors import FaultsError
-from stillme.sources import Reason, Remark
+from stillme.core.errors import ConfigIssuesError
+from stillme.sources import Reason, RowIssue
 from stillme.sources.fairface_parquet import Settings, Shards, read
 from tests.sources import written
 
@@ -135,14 +135,16 @@ def test_a_class_that_is_missing_and_one_that_does_not_exist(tmp_path: Path) -> 
         (3, Reason.MISSING_LABEL),
     ]
     written.shard(tmp_path / "train-0.parquet", 4, columns={"age": [3, 34, 4, 5]})
-    with pytest.raises(FaultsError, match=r"train-0\.parquet:2: age: 'class 34' is not a known label \(1 row\)"):
+    with pytest.raises(
+        ConfigIssuesError, match=r"train-0\.parquet:2: age: 'class 34' is not a known label \(1 row\)"
+    ):
         list(open_(tmp_path).rows())
 
 
 def test_a_shard_without_images_lists_its_columns(tmp_path: Path) -> None:
     written.shard(tmp_path / "train-0.parquet", 2, columns={"image": None, "img": [b"1", b"2"]})
     written.shard(tmp_path / "train-1.parquet", 2, columns={"image": ["1.jpg", "2.jpg"]})
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         open_(tmp_path)
     assert (
         "has no column 'image' (did you mean 'img'?); columns found: age, gender, race, service_test, img"
@@ -157,7 +159,7 @@ def test_a_file_that_is_no_parquet(tmp_path: Path) -> None:
     (tmp_path / "train-0.parquet").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     whole = written.shard(tmp_path / "train-1.parquet").read_bytes()
     (tmp_path / "train-1.parquet").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         open_(tmp_path)
     assert len(error.value.faults) == 2
     assert "train-0.parquet: is not a Parquet file, or not a whole one" in str(error.value)
@@ -168,7 +170,7 @@ def test_an_image_that_is_not_in_the_shard(tmp_path: Path) -> None:
     written.shard(tmp_path / "train-0.parquet", 3, columns={"image": empty})
     reader = open_(tmp_path)
     found = [content for _, content in reader.images(written.rows_of(reader))]
-    assert [content.reason for content in found if isinstance(content, Remark)] == [Reason.MISSING_FILE] * 3
+    assert [content.reason for content in found if isinstance(content, RowIssue)] == [Reason.MISSING_FILE] * 3
     assert "train/1.jpg has no image in the shard, only labels" in str(found[0])
 
 
@@ -198,7 +200,7 @@ def test_broken_images_of_a_row_group_cost_themselves_only(tmp_path: Path) -> No
     rows = written.rows_of(reader)
     found = {row.row: content for row, content in reader.images(rows)}
     assert [row for row, content in found.items() if isinstance(content, bytes)] == [1, 2, 3, 4, 9, 10]
-    assert all(isinstance(found[n], Remark) for n in (5, 6, 7, 8))
+    assert all(isinstance(found[n], RowIssue) for n in (5, 6, 7, 8))
 
 
 def test_labels_are_read_without_the_images(tmp_path: Path) -> None:
@@ -233,7 +235,7 @@ def test_a_column_of_images_that_ends_early_leaves_no_row_unanswered(tmp_path: P
     found = {row.row: content for row, content in reader.images(rows)}
     assert sorted(found) == list(range(1, 11))
     lost = [found[row] for row in range(6, 11)]
-    assert [one.reason for one in lost if isinstance(one, Remark)] == [Reason.CORRUPT] * 5
+    assert [one.reason for one in lost if isinstance(one, RowIssue)] == [Reason.CORRUPT] * 5
     assert "train/6.jpg cannot be read from row group 0: the column of images ends before this row" in str(lost[0])
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.sources import Reason
 from stillme.sources.folder import Listed, Named, Settings, read
 from tests.sources import written
@@ -142,7 +142,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="images does not exist"):
         open_(tmp_path, naming="utkface")
     fill(tmp_path / "images", "1.jpg")
-    with pytest.raises(FaultsError, match=r"x\.csv: does not exist"):
+    with pytest.raises(ConfigIssuesError, match=r"x\.csv: does not exist"):
         open_(tmp_path, labels="x.csv", columns={"file": "f"})
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.protocol import Protocol, builtin, from_files
-from stillme.sources import Reason, Remark, Row
+from stillme.sources import Reason, Row, RowIssue
 from stillme.sources.labels import MAX_AGE, MAX_LISTED, UnknownLabelError, Vocabulary, fold, label
 from tests.sources import written
 
@@ -127,14 +127,14 @@ def test_rows_get_their_groups_and_keep_what_was_annotated() -> None:
 
 def test_an_empty_label_is_a_remark() -> None:
     (found,) = label([row(7, race=" ", age="", gender="Male")], WORDS)
-    assert found == Remark("labels.csv", 7, Reason.MISSING_LABEL, "7.jpg has no label for race and age")
+    assert found == RowIssue("labels.csv", 7, Reason.MISSING_LABEL, "7.jpg has no label for race and age")
 
 
 def test_a_portrait_that_is_listed_twice_counts_once() -> None:
     first, second = row(2, race="White"), row(2, race="Black")
     found = list(label([first, second], WORDS))
     assert isinstance(found[0], Row) and found[0].labels == {"race": "white"}
-    assert isinstance(found[1], Remark) and found[1].reason is Reason.LISTED_TWICE
+    assert isinstance(found[1], RowIssue) and found[1].reason is Reason.LISTED_TWICE
 
 
 def test_unknown_labels_are_told_after_the_whole_pass() -> None:
@@ -147,7 +147,7 @@ def test_unknown_labels_are_told_after_the_whole_pass() -> None:
     found = label(rows, WORDS)
     kept = next(found)
     assert isinstance(kept, Row) and kept.row == 3
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         next(found)
     assert [(fault.line, fault.field) for fault in error.value.faults] == [(2, "race"), (4, "age"), (5, "race")]
     said = str(error.value)
@@ -156,7 +156,7 @@ def test_unknown_labels_are_told_after_the_whole_pass() -> None:
 
 
 def test_a_wrong_column_is_not_told_a_hundred_thousand_times() -> None:
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         list(label([row(n, race=f"train/{n}.jpg") for n in range(2, 1002)], WORDS))
     assert len(error.value.faults) == MAX_LISTED + 1
     assert f"further labels that are not known, in {1000 - MAX_LISTED} rows; is this the right column?" in str(

@@ -13,7 +13,7 @@ import pytest
 
 from stillme import pipeline
 from stillme.cli.render.plan import render_plan
-from stillme.core.errors import FaultsError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, SetupError
 from stillme.engine.backends import BackendContext, PreparedSource
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -74,7 +74,7 @@ def test_a_whole_audit_of_an_exported_folder(load_audit: Load, folder: Path) -> 
     report = path.read_text(encoding="utf-8")
     assert "Chosen portraits: 4 of FairFace." in report
     assert report.count("4 of 4 portraits are face-sized in their data set (384 pixels at the shorter side)") == 3
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         keys = {row[0] for row in seen.query("SELECT key FROM portrait")}
         kept = seen.query("SELECT source, source_id, split, licence FROM portrait ORDER BY source_id")
     table = pl.read_parquet(folder / "portraits.parquet")
@@ -88,7 +88,7 @@ def test_a_report_needs_the_run_alone(load_audit: Load, folder: Path, tmp_path: 
     shutil.rmtree(folder)
     moved = Path(shutil.move(config.run, tmp_path / "elsewhere"))
     (moved / "report.html").unlink()
-    assert pipeline.report_again(moved, Progress(), whole=False).read_bytes() == before
+    assert pipeline.rebuild_report(moved, Progress(), whole=False).read_bytes() == before
     assert pipeline.status(moved)["edits_missing"] == 0
     assert pipeline.export(moved, tmp_path / "tables", "csv")
 
@@ -106,7 +106,7 @@ def test_a_run_goes_on_wherever_the_folder_lies(load_audit: Load, folder: Path, 
 
 def test_no_path_of_this_machine_stands_in_the_run(load_audit: Load, folder: Path, tmp_path: Path) -> None:
     config = audit(load_audit)
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         pipeline.plan(held, config, pipeline.gather(held, config, Progress()))
         assert str(tmp_path) not in str(held.last_audit())
 
@@ -207,7 +207,7 @@ def first_image(folder: Path) -> Path:
 
 
 def said(folder: Path, protocol: Protocol) -> list[str]:
-    with pytest.raises(FaultsError) as raised:
+    with pytest.raises(ConfigIssuesError) as raised:
         prepared(folder, protocol)
     return [str(fault).removeprefix(f"{folder}/") for fault in raised.value.faults]
 
@@ -255,7 +255,7 @@ def test_a_portrait_listed_twice_is_named(folder: Path, protocol: Protocol) -> N
 def test_all_faults_are_said_at_once(load_audit: Load, folder: Path) -> None:
     change(folder, race="green", gender="x")
     first_image(folder).unlink()
-    with pytest.raises(FaultsError, match="3 faults") as raised:
+    with pytest.raises(ConfigIssuesError, match="3 faults") as raised:
         audit(load_audit)
     assert raised.value.exit_code == 2
 
@@ -304,5 +304,5 @@ def test_broken_and_empty_tables_are_sentences(folder: Path, tmp_path: Path, pro
 def test_a_picture_that_changes_meanwhile_is_not_taken(folder: Path, protocol: Protocol) -> None:
     source = prepared(folder, protocol).make()
     first_image(folder).write_bytes(b"other")
-    with pytest.raises(SurroundingsError, match="changed while it was read"):
+    with pytest.raises(SetupError, match="changed while it was read"):
         list(source.portraits())

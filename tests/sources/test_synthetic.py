@@ -25,7 +25,7 @@ def test_images_are_what_their_hashes_say_and_carry_no_group(protocol: Protocol)
     assert len(found) == 7
     for portrait, content in found:
         assert hashlib.sha256(content).hexdigest() == portrait.image
-        assert images.inspect(content) == images.Facts("jpg", 384, 384)
+        assert images.inspect(content) == images.ImageInfo("jpg", 384, 384)
         assert not any(group.encode() in content for group in portrait.labels.values())
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from stillme.core import images
 from stillme.protocol import builtin
-from stillme.sources import Reader, Remark, Row, heads
+from stillme.sources import Reader, Row, RowIssue, heads
 from stillme.sources.labels import Vocabulary
 
 COLUMNS = ("file", "age", "gender", "race", "service_test")
@@ -104,9 +104,9 @@ def declared(classes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     return {"info": {"features": {"image": {"_type": "Image"}, **features}}}
 
 
-def split_up(reader: Reader) -> tuple[list[Row], list[Remark]]:
+def split_up(reader: Reader) -> tuple[list[Row], list[RowIssue]]:
     found = list(reader.rows())
-    return [one for one in found if isinstance(one, Row)], [one for one in found if isinstance(one, Remark)]
+    return [one for one in found if isinstance(one, Row)], [one for one in found if isinstance(one, RowIssue)]
 
 
 def rows_of(reader: Reader) -> list[Row]:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from stillme.protocol import Protocol, builtin
-from stillme.protocol.schema import Kind
+from stillme.protocol.schema import CalibrationPairKind
 from stillme.stats import gaps as gapping
 from stillme.stats.calibration import Calibration, calibration
 from stillme.stats.gaps import gaps
@@ -67,22 +67,22 @@ def test_a_judge_that_reports_lightening_for_relit_portraits_of_one_group_is_cau
     assert len(caught) >= 0.95 * judges
 
 
-def blind(kind: Kind, axis: str, group: str) -> float:
+def blind(kind: CalibrationPairKind, axis: str, group: str) -> float:
     """Takes shifts of skin for nothing."""
     toward_neutral = 3 - PROTOCOL.expected(kind)["skin_tone"].score
     return toward_neutral if axis == "skin_tone" else 0.0
 
 
-def lightens(kind: Kind, axis: str, group: str) -> float:
+def lightens(kind: CalibrationPairKind, axis: str, group: str) -> float:
     return 1.0 if axis == "skin_tone" else 0.0
 
 
-def generous(kind: Kind, axis: str, group: str) -> float:
+def generous(kind: CalibrationPairKind, axis: str, group: str) -> float:
     return 3.0 if axis == "edit_success" else 0.0
 
 
 @cache
-def one(adds: Callable[[Kind, str, str], float] = lambda kind, axis, group: 0.0) -> Calibration:
+def one(adds: Callable[[CalibrationPairKind, str, str], float] = lambda kind, axis, group: 0.0) -> Calibration:
     return found(drawn(PROTOCOL, {"j": Habit(0.3, adds)}))
 
 

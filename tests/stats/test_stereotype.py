@@ -58,7 +58,7 @@ def drawn(rule: Rule, mode: str = "joint", counterbalanced: bool = True, editor:
     """What one judge without error sees of an editor with this rule: the frame that the ledger would give."""
     rows = []
     for number, scene in enumerate(scenes(builtin(), people(), EVERY, mode, counterbalanced, 0)):
-        about = scene.about
+        about = scene.metadata
         followed = rule(about)
         masculine = (about["stereotype"] == "male") == followed
         gender = None if followed is None else 1 if masculine else 5

@@ -17,7 +17,7 @@ from bench.judges.server import ROOT, Server, serving
 from bench.judges.switches import Switches
 
 from stillme import pipeline
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.engine.http import Client
 from stillme.engine.progress import Progress
 from stillme.judges.gemini import tags_in_name
@@ -68,7 +68,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path, protocol: Protocol) -> Iterator[Run]:
-    with Run.hold(tmp_path / "run", protocol) as held:
+    with Run.open_for_writing(tmp_path / "run", protocol) as held:
         yield held
 
 
@@ -123,7 +123,7 @@ def test_killed_between_any_two_steps_nothing_is_made_or_paid_for_twice(
         runs = [path for path in tmp_path.iterdir() if path.name.startswith("dies-")]
         assert len(runs) == said["died"] + 2
         for path in runs:
-            with Run.hold(path, protocol) as run:
+            with Run.open_for_writing(path, protocol) as run:
                 check(server, run)
 
 
@@ -138,7 +138,7 @@ def test_a_batch_that_was_made_without_an_answer_is_found_and_not_made_again(run
 def test_batches_of_other_runs_are_left_alone(tmp_path: Path, protocol: Protocol) -> None:
     with serving(Switches(batch_after_s=3600, page=1)) as server:
         for name in ("one", "two"):
-            with Run.hold(tmp_path / name, protocol) as run:
+            with Run.open_for_writing(tmp_path / name, protocol) as run:
                 session = Session(run, "openai", url(server, "openai"), items("openai"), wait_s=0)
                 assert session.ship() == set(items("openai"))
                 assert len(made(server, run)) == 2
@@ -146,7 +146,7 @@ def test_batches_of_other_runs_are_left_alone(tmp_path: Path, protocol: Protocol
 
 
 def recorded_in(path: Path, protocol: Protocol) -> int:
-    with Run.hold(path, protocol) as run:
+    with Run.open_for_writing(path, protocol) as run:
         return len(recorded(run))
 
 
@@ -187,7 +187,7 @@ def test_a_service_that_does_not_take_the_batch_stops_the_run_and_nothing_is_ask
     run: Run, form: str
 ) -> None:
     with serving(Switches(batches_fail=1)) as server:
-        with pytest.raises(SurroundingsError) as caught:
+        with pytest.raises(SetupError) as caught:
             Session(run, form, url(server, form), items(form)).ship()
         assert "does not take its calls as a batch: The file is not valid. " in str(caught.value)
         assert "mode: live" in str(caught.value)
@@ -266,7 +266,7 @@ def test_a_batch_that_the_service_does_not_know_is_told_once_before_its_calls_ar
         Session(run, "openai", url(server, "openai"), items("openai", 2), wait_s=0).ship()
     with serving() as other:
         session = Session(run, "openai", url(other, "openai"), items("openai", 2))
-        with pytest.raises(SurroundingsError, match="does not know its batch openai-batch-0"):
+        with pytest.raises(SetupError, match="does not know its batch openai-batch-0"):
             session.ship()
         assert batch.is_open(run, JUDGE, SETTINGS)
         assert session.ship() == set()
@@ -324,14 +324,14 @@ def test_what_a_full_service_did_not_take_is_sent_when_there_is_room_again(run: 
 
 
 def test_stopping_ends_the_wait_and_leaves_what_is_under_way(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    wait = batch._Shipping._wait
+    wait = batch._BatchSubmitter._wait
 
-    async def stopped(self: batch._Shipping, until: float) -> None:
+    async def stopped(self: batch._BatchSubmitter, until: float) -> None:
         session.stop.set("interrupted")
         await wait(self, until)
 
     monkeypatch.setattr(batch, "FIRST_POLL_S", 90)
-    monkeypatch.setattr(batch._Shipping, "_wait", stopped)
+    monkeypatch.setattr(batch._BatchSubmitter, "_wait", stopped)
     with serving(Switches(batch_after_s=3600)) as server:
         session = Session(run, "openai", url(server, "openai"), items("openai"), wait_s=90)
         started = time.monotonic()
@@ -368,7 +368,7 @@ def test_an_audit_is_judged_in_batches_at_half_the_price_and_only_leftovers_are_
     with serving(Switches(malformed=0.2, output_blocked=0.1, batch_expires=0.1, seed=4)) as server:
         audit = load_audit(judges=judges(server))
         pipeline.run(audit, Progress())
-        with Run.look(audit.run) as run:
+        with Run.open_readonly(audit.run) as run:
             ended = Counter(status for (status,) in run.query("SELECT status FROM verdict"))
             edits = len(run.query("SELECT 1 FROM edit WHERE status = 'ok'"))
             costs = {cost for (cost,) in run.query("SELECT cost_usd FROM attempt WHERE usage <> ''")}

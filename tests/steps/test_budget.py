@@ -18,11 +18,11 @@ from stillme import pipeline
 from stillme.core.errors import IncompleteError
 from stillme.engine.backends import ExecutionMode, Price
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
 from stillme.plan import config as configs
 from stillme.plan.config import Config
-from stillme.steps.budget import EDITOR, Answer, BudgetKey, Purse, limited
+from stillme.steps.budget import EDITOR, Budget, BudgetDecision, BudgetKey, with_max_cost
 from tests.conftest import dump_audit
 
 Load = Callable[..., Config]
@@ -43,16 +43,16 @@ def priced(audit: Config, limit: float, **prices: Price | None) -> Config:
         name: replace(model, price=price, mode=ExecutionMode.THREADS if price else ExecutionMode.REMOTE)
         for name, price in prices.items()
     }
-    return limited(replace(audit, editors=editors), limit)
+    return with_max_cost(replace(audit, editors=editors), limit)
 
 
 def price(high: float) -> Price:
     return Price(0.0, high / 2, high, "2026-11-15")
 
 
-def spend(purse: Purse, calls: list[tuple[BudgetKey, float]], lanes: int) -> list[float]:
+def spend(purse: Budget, calls: list[tuple[BudgetKey, float]], lanes: int) -> list[float]:
     """Makes calls in threads and on a loop at the same time; returns what the calls cost that were made."""
-    stop, made, turn = Stop(), [], threading.Lock()
+    stop, made, turn = StopEvent(), [], threading.Lock()
 
     def settled(who: BudgetKey, cost: float) -> None:
         with turn:
@@ -87,7 +87,7 @@ def spend(purse: Purse, calls: list[tuple[BudgetKey, float]], lanes: int) -> lis
 def test_no_limit_is_passed_when_no_call_costs_more_than_its_price(
     audit: Config, limit: float, highs: tuple[float, float], costs: list[tuple[bool, float]]
 ) -> None:
-    purse = Purse(priced(audit, limit, a=price(highs[0]), b=price(highs[1])), 0.0)
+    purse = Budget(priced(audit, limit, a=price(highs[0]), b=price(highs[1])), 0.0)
     calls = [((EDITOR, "b" if second else "a"), share * highs[second]) for second, share in costs]
     made = spend(purse, calls, lanes=4)
     assert sum(made) == pytest.approx(purse.spent)
@@ -101,41 +101,43 @@ def test_no_limit_is_passed_when_no_call_costs_more_than_its_price(
 def test_a_limit_is_passed_by_no_more_than_prices_were_wrong_by(
     audit: Config, limit: float, over: list[float]
 ) -> None:
-    purse = Purse(priced(audit, limit, a=price(0.1)), 0.0)
+    purse = Budget(priced(audit, limit, a=price(0.1)), 0.0)
     made = spend(purse, [((EDITOR, "a"), 0.1 + more) for more in over], lanes=3)
     assert purse.spent <= limit + sum(cost - 0.1 for cost in made) + 1e-6
 
 
 def test_a_price_that_was_too_low_is_learned(audit: Config) -> None:
-    purse = Purse(priced(audit, 1.0, a=price(0.1)), 0.0)
-    assert purse.wait((EDITOR, "a"), Stop())
+    purse = Budget(priced(audit, 1.0, a=price(0.1)), 0.0)
+    assert purse.wait((EDITOR, "a"), StopEvent())
     purse.settle((EDITOR, "a"), 0.4)
     answers = [purse.reserve((EDITOR, "a")) for _ in range(2)]
-    assert answers == [Answer.YES, Answer.LATER], "0.4 spent, 0.4 set aside, and 0.4 more would not fit"
+    assert answers == [BudgetDecision.YES, BudgetDecision.LATER], (
+        "0.4 spent, 0.4 set aside, and 0.4 more would not fit"
+    )
 
 
 def test_a_service_of_unknown_price_is_asked_alone_until_its_price_is_known(audit: Config) -> None:
-    purse = Purse(priced(audit, 1.0, a=None), 0.0)
+    purse = Budget(priced(audit, 1.0, a=None), 0.0)
     who = (EDITOR, "a")
-    assert [purse.reserve(who), purse.reserve(who)] == [Answer.YES, Answer.LATER]
+    assert [purse.reserve(who), purse.reserve(who)] == [BudgetDecision.YES, BudgetDecision.LATER]
     purse.settle(who, 0.0, is_usual=False)  # it failed, which says nothing of the price
-    assert [purse.reserve(who), purse.reserve(who)] == [Answer.YES, Answer.LATER]
+    assert [purse.reserve(who), purse.reserve(who)] == [BudgetDecision.YES, BudgetDecision.LATER]
     purse.settle(who, 0.6)
-    assert purse.reserve(who) is Answer.NO
+    assert purse.reserve(who) is BudgetDecision.NO
     assert purse.reason == "the budget of 1 USD is reached (0.60 USD spent, a call may cost 0.60)"
 
 
 def test_free_editors_never_stop_and_an_audit_without_a_limit_never_asks(audit: Config) -> None:
-    broke = Purse(priced(audit, 0.0, a=price(0.0), b=price(0.1)), 5.0)
-    assert broke.reserve((EDITOR, "a")) is Answer.YES
-    assert broke.reserve((EDITOR, "b")) is Answer.NO
-    endless = Purse(audit, 1e6)
-    assert endless.reserve((EDITOR, "even")) is Answer.YES
+    broke = Budget(priced(audit, 0.0, a=price(0.0), b=price(0.1)), 5.0)
+    assert broke.reserve((EDITOR, "a")) is BudgetDecision.YES
+    assert broke.reserve((EDITOR, "b")) is BudgetDecision.NO
+    endless = Budget(audit, 1e6)
+    assert endless.reserve((EDITOR, "even")) is BudgetDecision.YES
     assert not endless.reason
 
 
 def test_waiting_ends_when_work_is_stopped(audit: Config) -> None:
-    purse, stop = Purse(priced(audit, 0.1, a=price(0.1)), 0.0), Stop()
+    purse, stop = Budget(priced(audit, 0.1, a=price(0.1)), 0.0), StopEvent()
     assert purse.wait((EDITOR, "a"), stop)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(purse.wait, (EDITOR, "a"), stop)
@@ -150,8 +152,8 @@ def test_a_run_ends_below_its_limit_and_the_free_editor_is_complete(load_audit: 
     ]
     loaded = load_audit(editors=editors, engine={"workers": 4}, budgets={"cost_usd": 9.0})
     with pytest.raises(IncompleteError, match=r"the budget of 1 USD is reached \(0\.90 USD spent"):
-        pipeline.run(limited(loaded, 1.0), Progress())
-    with Run.look(loaded.run) as seen:
+        pipeline.run(with_max_cost(loaded, 1.0), Progress())
+    with Run.open_readonly(loaded.run) as seen:
         made = dict(
             seen.query(
                 "SELECT t.editor, count(*) FROM edit e JOIN trial t ON t.edit = e.key GROUP BY t.editor ORDER BY 1"
@@ -163,9 +165,9 @@ def test_a_run_ends_below_its_limit_and_the_free_editor_is_complete(load_audit: 
 
 
 def test_spending_never_goes_down(audit: Config) -> None:
-    purse = Purse(priced(audit, 3.0, a=price(0.2)), 0.5)
+    purse = Budget(priced(audit, 3.0, a=price(0.2)), 0.5)
     chance, seen = random.Random(1), [purse.spent]
-    while purse.wait((EDITOR, "a"), Stop()):
+    while purse.wait((EDITOR, "a"), StopEvent()):
         purse.settle((EDITOR, "a"), chance.random() * 0.2)
         seen.append(purse.spent)
     assert all(before <= after for before, after in pairwise(seen))
@@ -173,16 +175,16 @@ def test_spending_never_goes_down(audit: Config) -> None:
 
 
 def test_an_account_that_is_used_up_is_asked_no_more(audit: Config) -> None:
-    purse = Purse(priced(audit, 10, a=price(1), b=price(1)), 0.0)
+    purse = Budget(priced(audit, 10, a=price(1), b=price(1)), 0.0)
     purse.exhaust((EDITOR, "a"))
-    assert purse.reserve((EDITOR, "a")) is Answer.NO
+    assert purse.reserve((EDITOR, "a")) is BudgetDecision.NO
     assert purse.room((EDITOR, "a")) == 0
-    assert purse.reserve((EDITOR, "b")) is Answer.YES
+    assert purse.reserve((EDITOR, "b")) is BudgetDecision.YES
     assert purse.reason == "the account of 'a' is used up, as its service says"
 
 
 def test_how_many_calls_still_fit(audit: Config) -> None:
-    purse = Purse(priced(audit, 10, a=price(1), free=price(0)), 0.0)
+    purse = Budget(priced(audit, 10, a=price(1), free=price(0)), 0.0)
     assert purse.room((EDITOR, "a")) == 10
     assert purse.room((EDITOR, "a"), share=0.5) == 20
     purse.reserve((EDITOR, "a"))

@@ -67,12 +67,12 @@ def small(**changes: Any) -> dict[str, Any]:
 
 
 def told(config: Config) -> Design:
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         return load_design(seen)
 
 
 def again(config: Config) -> Calibration | None:
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         return calibrate.findings(seen, load_design(seen))
 
 
@@ -130,7 +130,7 @@ def test_the_terminal_says_who_failed_and_why_in_a_hundred_columns(hosted_run: H
 
 def test_what_judges_are_asked_does_not_say_what_was_done(hosted_run: Hosted, protocol: Protocol) -> None:
     assert protocol.calibration is not None
-    with Run.look(hosted_run[0].run) as seen:
+    with Run.open_readonly(hosted_run[0].run) as seen:
         asked = [text for (text,) in seen.query("SELECT content FROM question")]
     assert len(asked) == 2 * len({"20s", "30s", "40s", "50s", "60s", "70plus"} & _ages(hosted_run[0]))
     for text in asked:
@@ -145,7 +145,7 @@ def _ages(loaded: Config) -> set[str]:
 
 
 def test_swapped_pairs_show_the_very_same_pictures_the_other_way_round(hosted_run: Hosted) -> None:
-    with Run.look(hosted_run[0].run) as seen:
+    with Run.open_readonly(hosted_run[0].run) as seen:
         design = calibrate.calibration_design(load_design(seen))
         looks = [look for look in judging.calibration(seen, design) if look.judge == "honest" and not look.repeat]
     shown = {(look.trial.prompt, look.trial.portrait): (look.source, look.edited) for look in looks}
@@ -160,10 +160,10 @@ def test_swapped_pairs_show_the_very_same_pictures_the_other_way_round(hosted_ru
 def test_calibrating_again_asks_nobody_and_finds_the_same(load_audit: Load) -> None:
     loaded = load_audit(**small())
     first = calibrate.calibrate(loaded, Progress())
-    with Run.look(loaded.run) as seen:
+    with Run.open_readonly(loaded.run) as seen:
         before = seen.query("SELECT count(*) FROM attempt")
     second = calibrate.calibrate(loaded, Progress())
-    with Run.look(loaded.run) as seen:
+    with Run.open_readonly(loaded.run) as seen:
         assert seen.query("SELECT count(*) FROM attempt") == before
     assert first.rulings == second.rulings and first.kinds.equals(second.kinds)
     assert first.verdict("a") is Ruling.UNTOLD, "two people a group are not enough"
@@ -192,7 +192,7 @@ def test_a_spent_budget_leaves_the_rest_for_the_next_time(load_audit: Load) -> N
 
 
 def test_nobody_calibrated_is_no_finding(finished: Path) -> None:
-    with Run.look(finished / "run") as seen:
+    with Run.open_readonly(finished / "run") as seen:
         assert calibrate.findings(seen, load_design(seen)) is None
 
 
@@ -217,7 +217,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Design]:
     def design(**calibrating: Any) -> Design:
         dump_audit(folder / "audit.yaml", sources=heads_of(), judges=planted(), calibrating=calibrating)
         loaded = config.load(folder / "audit.yaml")
-        with Run.hold(loaded.run, loaded.protocol) as held:
+        with Run.open_for_writing(loaded.run, loaded.protocol) as held:
             return make_design(loaded, gather(held, loaded, Progress()))
 
     return design

@@ -19,14 +19,14 @@ from aiohttp import web
 
 from stillme.core.records import DIAGNOSE, MITIGATE, Feature, Portrait, Status
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.judges.feature_form import AGAIN, SENTENCE
 from stillme.ledger import Run
 from stillme.plan.config import Config
 from stillme.plan.design import feature_keys
 from stillme.protocol import builtin
 from stillme.steps import features as extract
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 from stillme.steps.portraits import gather
 from tests.editors.providers import Seen, Server, Turn, openai_error
 from tests.judges.asking import completion
@@ -75,20 +75,20 @@ def audit(load: Load, server: Server | None = None, select: str = "stratified", 
 
 def read(config: Config, only: Sequence[str] = ()) -> list[Portrait]:
     """One session of reading."""
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         portraits = gather(held, config, Progress())
-        purse = Purse(config, held.spent_usd())
-        extract.extract_features(held, config, portraits, Progress(), Stop(), purse, only)
+        purse = Budget(config, held.spent_usd())
+        extract.extract_features(held, config, portraits, Progress(), StopEvent(), purse, only)
         return list(portraits)
 
 
 def found(config: Config, portraits: Sequence[Portrait]) -> list[Feature]:
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         return list(seen.features(feature_keys(config, portraits).values()).values())
 
 
 def standing(config: Config, portraits: Sequence[Portrait]) -> dict[str, Any]:
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         assert (
             len(extract.portraits_without_features(seen, config, portraits))
             == extract.count_features(seen, config, portraits)["missing"]
@@ -97,7 +97,7 @@ def standing(config: Config, portraits: Sequence[Portrait]) -> dict[str, Any]:
 
 
 def attempts(config: Config) -> list[tuple[Any, ...]]:
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         return seen.query("SELECT subject, status, http, raw, cost_usd FROM attempt ORDER BY id")
 
 
@@ -220,7 +220,7 @@ def test_nothing_is_asked_before_the_cases_are_drawn(load_audit: Load) -> None:
         config = audit(load_audit, server, select="drifted")
         portraits = read(config)
         assert server.seen == []
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         assert (
             extract.count_features(seen, config, portraits) == {}
             and extract.portraits_without_features(seen, config, portraits) == []
@@ -230,10 +230,10 @@ def test_nothing_is_asked_before_the_cases_are_drawn(load_audit: Load) -> None:
 def test_a_used_up_account_is_said_to_be_so(load_audit: Load) -> None:
     with Server(openai_error(429, "insufficient_quota", "insufficient_quota", "No more.")) as server:
         config = audit(load_audit, server, asked={"concurrency": 1, "attempts": 1})
-        with Run.hold(config.run, config.protocol) as held:
+        with Run.open_for_writing(config.run, config.protocol) as held:
             portraits = gather(held, config, Progress())
-            purse = Purse(config, 0.0)
-            extract.extract_features(held, config, portraits, Progress(), Stop(), purse)
+            purse = Budget(config, 0.0)
+            extract.extract_features(held, config, portraits, Progress(), StopEvent(), purse)
             assert "the account of 'extractor' is used up" in purse.reason
         assert len(server.seen) == 1
 
@@ -267,20 +267,20 @@ import sys
 from pathlib import Path
 from stillme.plan import config
 from stillme.steps import features as extract
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.steps.portraits import gather
 from stillme.ledger import Run
 from stillme.engine.progress import Progress
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 one = config.load(Path(sys.argv[1]))
-with Run.hold(one.run, one.protocol) as held:
+with Run.open_for_writing(one.run, one.protocol) as held:
     portraits = gather(held, one, Progress())
-    extract.extract_features(held, one, portraits, Progress(), Stop(), Purse(one, held.spent_usd()))
+    extract.extract_features(held, one, portraits, Progress(), StopEvent(), Budget(one, held.spent_usd()))
 """
 
 
 def committed(config: Config) -> int:
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         return int(seen.query("SELECT count(*) FROM feature")[0][0])
 
 

@@ -17,8 +17,8 @@ from stillme.engine.backends import ExecutionMode, Price
 from stillme.engine.progress import Progress
 from stillme.plan.config import Config
 from stillme.steps import forecast
-from stillme.steps.budget import limited
-from stillme.steps.forecast import ENOUGH, Ahead, Call, Cost, JudgeAhead, look_ahead
+from stillme.steps.budget import with_max_cost
+from stillme.steps.forecast import MIN_CALLS_FOR_ESTIMATE, Call, Cost, EditorForecast, JudgeForecast, look_ahead
 
 Load = Callable[..., Config]
 PRICE = Price(0.01, 0.04, 0.20, "2026-11-15")
@@ -32,7 +32,7 @@ def with_editors(config: Config, **changes: dict[str, object]) -> Config:
     return replace(config, editors={n: replace(one, **changes.get(n, {})) for n, one in config.editors.items()})  # type: ignore[arg-type]
 
 
-def of(plan: forecast.Outlook, editor: str) -> Ahead:
+def of(plan: forecast.Forecast, editor: str) -> EditorForecast:
     return next(one for one in plan.ahead if one.editor == editor)
 
 
@@ -56,8 +56,8 @@ def test_every_editor_has_its_counts_its_time_and_its_cost(load_audit: Load) -> 
 
 
 def test_a_plan_fits_100_columns_and_says_everything(load_audit: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpus, "here", lambda: (Gpu("NVIDIA A10", 24.0),))
-    config = limited(hosted(load_audit), 1.0)
+    monkeypatch.setattr(gpus, "detect_gpus", lambda: (Gpu("NVIDIA A10", 24.0),))
+    config = with_max_cost(hosted(load_audit), 1.0)
     text = render_plan(config, look_ahead(config))
     assert max(map(len, text.splitlines()[:-1])) <= 100
     flat = " ".join(text.split())
@@ -86,7 +86,7 @@ def test_a_plan_fits_100_columns_and_says_everything(load_audit: Load, monkeypat
 def test_memory_is_set_beside_what_is_there(
     load_audit: Load, monkeypatch: pytest.MonkeyPatch, cards: tuple[Gpu, ...] | None, said: str
 ) -> None:
-    monkeypatch.setattr(gpus, "here", lambda: cards)
+    monkeypatch.setattr(gpus, "detect_gpus", lambda: cards)
     config = hosted(load_audit)
     assert said in " ".join(render_plan(config, look_ahead(config)).split())
 
@@ -105,7 +105,7 @@ def test_after_a_few_calls_the_runs_own_pace_counts_of_editors_and_judges(load_a
         pipeline.run(config, Progress())
     plan = look_ahead(with_editors(config, even={"seconds": 1e6}, erases={"seconds": 1e6}))
     even = of(plan, "even")
-    assert even.measured and even.done >= ENOUGH and even.seconds_a_call < 100
+    assert even.measured and even.done >= MIN_CALLS_FOR_ESTIMATE and even.seconds_a_call < 100
     assert "are those of this run's own calls" in render_plan(config, plan)
     for one in look_ahead(config).judges:
         assert 0 < one.done <= 14 and one.done + one.missing <= 24, "what is judged is not ahead any more"
@@ -131,12 +131,12 @@ def test_scripts_get_everything(load_audit: Load) -> None:
 def test_cards_are_read_from_what_nvidia_smi_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpus.here() == ()
+    assert gpus.detect_gpus() == ()
     program.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB HBM3, 81559'\necho 'NVIDIA A10, 23028'\n")
     program.chmod(0o755)
-    assert gpus.here() == (Gpu("NVIDIA H100 80GB HBM3", 79.6), Gpu("NVIDIA A10", 22.5))
+    assert gpus.detect_gpus() == (Gpu("NVIDIA H100 80GB HBM3", 79.6), Gpu("NVIDIA A10", 22.5))
     program.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'\nexit 9\n")
-    assert gpus.here() is None
+    assert gpus.detect_gpus() is None
 
 
 # Judges
@@ -156,7 +156,7 @@ def judged(load: Load, **changes: object) -> Config:
     return replace(config, judges=changed)
 
 
-def judge(plan: forecast.Outlook, name: str) -> JudgeAhead:
+def judge(plan: forecast.Forecast, name: str) -> JudgeForecast:
     return next(one for one in plan.judges if one.judge == name)
 
 

@@ -21,7 +21,7 @@ from stillme import editors, pipeline, sources
 from stillme.analysis.frames import tidy
 from stillme.cli.render.run import render_status
 from stillme.core import images
-from stillme.core.errors import FaultsError, IncompleteError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, IncompleteError, SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -93,14 +93,14 @@ def calls(server: Server) -> list[dict[str, Any]]:
 
 
 def table(config: Config, sql: str) -> list[tuple[Any, ...]]:
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         return seen.query(sql)
 
 
 def test_both_judges_score_every_edit_on_the_axes_of_its_prompt(load_audit: Load, server: Server) -> None:
     config = audit(load_audit, [row(server, "gemini"), row(server)])
     pipeline.run(config, Progress())
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         judged = tidy(seen, load_design(seen)).judged
     assert judged["status"].unique().to_list() == ["ok"]
     assert judged["score"].is_between(1, 5).all()
@@ -148,7 +148,7 @@ def test_second_looks_are_asked_apart_and_are_in_no_score(load_audit: Load, serv
     pipeline.run(config, Progress())
     assert len(calls(server)) == 12
     assert table(config, "SELECT repeat, count(*) FROM verdict GROUP BY 1") == [(0, 6), (1, 6)]
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         assert tidy(seen, load_design(seen)).judged["trial"].n_unique() == 6
     found = pipeline.status(config.run)
     assert sum(found["verdicts"]["openai"].values()) == found["verdicts_done"] == found["second_looks_done"] == 6
@@ -158,7 +158,7 @@ def test_second_looks_are_asked_apart_and_are_in_no_score(load_audit: Load, serv
 def test_a_request_can_be_made_again_from_the_ledger_alone(load_audit: Load, server: Server) -> None:
     config = audit(load_audit, [row(server)])
     pipeline.run(config, Progress())
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         rows = seen.query(
             "SELECT c.source, c.edited, q.content FROM call c JOIN question q ON q.hash = c.question"
         )
@@ -274,7 +274,7 @@ def test_judges_are_told_what_the_audit_says(
 
 
 def test_a_dimension_that_nobody_knows_is_a_fault(load_audit: Load, server: Server) -> None:
-    with pytest.raises(FaultsError, match="'height' is not a dimension; known: race, gender, age"):
+    with pytest.raises(ConfigIssuesError, match="'height' is not a dimension; known: race, gender, age"):
         audit(load_audit, [row(server)], judging={"disclose": ["height"]})
 
 
@@ -285,7 +285,7 @@ def test_a_wrong_key_ends_the_run_with_a_sentence_and_no_verdict(load_audit: Loa
     with Turns(openai_error(401, "invalid_api_key", "invalid_request_error", "Incorrect API key")) as turns:
         settings = {"model": "gpt-5-mini", "base_url": turns.url}
         config = audit(load_audit, [{"id": "o", "kind": "openai", "key_env": KEY, "settings": settings}])
-        with pytest.raises(SurroundingsError, match="Incorrect API key"):
+        with pytest.raises(SetupError, match="Incorrect API key"):
             pipeline.run(config, Progress())
     assert table(config, "SELECT count(*) FROM verdict") == [(0,)]
 

@@ -16,12 +16,12 @@ from PIL import Image
 from stillme import editors, measures, pipeline
 from stillme.analysis.frames import Tidy, tidy
 from stillme.core import images
-from stillme.core.errors import IncompleteError, SurroundingsError
+from stillme.core.errors import IncompleteError, SetupError
 from stillme.core.records import CONTROLS, EditReply, MeasureRequest, Reading, Status
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
 from stillme.measures import weights
-from stillme.measures.view import Optics
+from stillme.measures.view import VisionModels
 from stillme.plan import config
 from stillme.plan.config import Config
 from stillme.plan.design import load_design
@@ -39,12 +39,12 @@ ONE = {"race": ["white"], "gender": ["female"], "age": ["20s"]}
 
 
 def all_of(found: Path | Config) -> Tidy:
-    with Run.look(found.run if isinstance(found, Config) else found) as seen:
+    with Run.open_readonly(found.run if isinstance(found, Config) else found) as seen:
         return tidy(seen, load_design(seen))
 
 
 def rows(path: Path) -> list[tuple[object, ...]]:
-    with Run.look(path) as seen:
+    with Run.open_readonly(path) as seen:
         return seen.query("SELECT * FROM measurement ORDER BY key")
 
 
@@ -211,7 +211,7 @@ def test_a_bug_in_an_instrument_costs_an_attempt_and_is_tried_again(
     with pytest.raises(IncompleteError, match="measurements missing: 3"):
         pipeline.run(config, Progress())
     assert rows(config.run) == []
-    with Run.look(config.run) as seen:
+    with Run.open_readonly(config.run) as seen:
         crashes = seen.query("SELECT detail FROM attempt WHERE status = 'crashed'")
     assert crashes == [("ZeroDivisionError: a bug",)] * 3
     instrument.is_broken = False
@@ -220,7 +220,7 @@ def test_a_bug_in_an_instrument_costs_an_attempt_and_is_tried_again(
 
 
 def test_figures_stand_in_the_ledger_as_plain_json(measured: Path) -> None:
-    with Run.look(measured / "run") as seen:
+    with Run.open_readonly(measured / "run") as seen:
         texts = [row[0] for row in seen.query("SELECT figures FROM measurement WHERE measure = 'skin'")]
     assert set(measures.FIGURES["skin_tone_shift"]) == set(json.loads(texts[0]))
 
@@ -237,9 +237,9 @@ def test_the_source_is_found_and_shaped_once_for_all_its_edits(
     load_audit: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[int] = []
-    find = Optics.finder.func  # type: ignore[attr-defined]
+    find = VisionModels.finder.func  # type: ignore[attr-defined]
 
-    def counted(self: Optics) -> object:
+    def counted(self: VisionModels) -> object:
         finder = find(self)
         inner = finder.find
 
@@ -250,7 +250,7 @@ def test_the_source_is_found_and_shaped_once_for_all_its_edits(
         finder.find = noted
         return finder
 
-    monkeypatch.setattr(Optics.finder, "func", counted)
+    monkeypatch.setattr(VisionModels.finder, "func", counted)
     pipeline.run(few(load_audit, Editor([lighter(3), lighter(6), lighter(12)])), Progress())
     assert len(looked_at) == 1 + 2 + 3  # the source, its two re-encodes, three edits
 
@@ -304,7 +304,7 @@ def test_a_missing_extra_is_named_before_anything_is_spent(
     config = few(load_audit, editor)
     find = finding.find_spec
     monkeypatch.setattr(finding, "find_spec", lambda name, *rest: None if name == "cv2" else find(name, *rest))
-    with pytest.raises(SurroundingsError, match=r"pip install 'stillme\[vision\]'"):
+    with pytest.raises(SetupError, match=r"pip install 'stillme\[vision\]'"):
         pipeline.run(config, Progress())
     assert editor.requests == []
 
@@ -315,7 +315,7 @@ def test_a_report_needs_no_instrument(measured: Path, monkeypatch: pytest.Monkey
 
     for name in ("cv2", "stillme.measures.view", "stillme.measures.runner"):
         monkeypatch.setitem(sys.modules, name, None)
-    path = pipeline.report_again(measured / "run", Progress(), whole=False)
+    path = pipeline.rebuild_report(measured / "run", Progress(), whole=False)
     assert "Measurements" in path.read_text(encoding="utf-8")
 
 
@@ -332,7 +332,7 @@ def test_damaged_weights_end_the_run_with_a_sentence_and_cost_nothing(
     shutil.copytree(weights.FOLDER, tmp_path / "weights")
     (tmp_path / "weights" / weights.TRUNK).write_bytes(b"not a model")
     config = few(load_audit, Editor([lighter(3), lighter(6), lighter(12)]), measures=[CHANGE])
-    with monkeypatch.context() as damaged, pytest.raises(SurroundingsError, match="Install stillme again"):
+    with monkeypatch.context() as damaged, pytest.raises(SetupError, match="Install stillme again"):
         damaged.setattr(weights, "FOLDER", tmp_path / "weights")
         pipeline.run(config, Progress())
     assert rows(config.run) == [] and pipeline.status(config.run)["measurements_missing"] == 3

@@ -9,7 +9,7 @@ import pytest
 
 from stillme import pipeline
 from stillme.analysis import power
-from stillme.assurance.compare.sequential import Party
+from stillme.assurance.compare.sequential import SequentialAudit
 from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
 from stillme.ledger import Run
@@ -34,7 +34,7 @@ SHARED = [heads("young", race=["white", "black"], age=["20s"]), heads("women", r
     [
         forecast.look_ahead,
         power._own,
-        lambda config: Party("A", config).portraits,
+        lambda config: SequentialAudit("A", config).portraits,
         lambda config: pipeline.run(config, Progress()),
     ],
     ids=["check", "power", "compare", "run"],
@@ -48,7 +48,7 @@ def test_nothing_of_it_is_stored(load_audit: Load) -> None:
     config = load_audit(sources=SHARED)
     with pytest.raises(InputError, match="Let them keep different `groups`"):
         pipeline.run(config, Progress())
-    with Run.look(config.run) as run:
+    with Run.open_readonly(config.run) as run:
         assert run.query("SELECT count(*) FROM portrait") == [(0,)]
 
 
@@ -62,6 +62,8 @@ def test_the_command_line_says_so(write_audit: Write, capsys: pytest.CaptureFixt
 def test_sources_that_share_nobody_are_put_together(load_audit: Load) -> None:
     apart = [heads("young", race=["white"], age=["20s"]), heads("old", race=["white"], age=["60s"])]
     config = load_audit(sources=apart)
-    with Run.hold(config.run, config.protocol) as held:
+    with Run.open_for_writing(config.run, config.protocol) as held:
         stored = portraits.gather(held, config, Progress())
-    assert [one.key for one in stored] == [one.key for one in portraits.listed(config)] and len(stored) == 4
+    assert [one.key for one in stored] == [one.key for one in portraits.list_portraits(config)] and len(
+        stored
+    ) == 4

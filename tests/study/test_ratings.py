@@ -13,7 +13,7 @@ from sqlalchemy import update
 from stillme.analysis.tables.audit import Audit
 from stillme.analysis.tables.inputs import Asked, gather
 from stillme.analysis.tables.parts import preferences as part
-from stillme.core.errors import FaultsError, InputError
+from stillme.core.errors import ConfigIssuesError, InputError
 from stillme.ledger import Run
 from stillme.stats.preferences import preferences
 from stillme.study import ratings as rated
@@ -32,7 +32,7 @@ def run(studied: Path, tmp_path: Path) -> Path:
     """The run, for this test alone; its pictures are those of the original."""
     copy = tmp_path / "run"
     copy.mkdir()
-    with Run.look(studied) as seen:
+    with Run.open_readonly(studied) as seen:
         seen.connection.execute("VACUUM INTO ?", (str(copy / "ledger.sqlite"),))
     (copy / "objects").symlink_to(studied / "objects")
     return copy
@@ -98,7 +98,7 @@ def test_importing_again_adds_only_what_is_new(run: Path, opened: Open) -> None:
     raters.whole("bob", by_arm)
     later = rated.take(run, raters.exported("csv"), made.key)
     assert (later.added, later.known) == (first.added, first.added)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         assert seen.query("SELECT count(*) FROM rating") == [(2 * first.added,)]
         assert made.key.read_text(encoding="utf-8") and "secret" not in next(iter(seen.studies().values()))
 
@@ -115,7 +115,7 @@ def test_whoever_is_not_done_waits_and_whoever_left_is_kept_apart(run: Path, ope
     inputs = gather(Asked(run))
     assert inputs.ratings is not None and inputs.ratings["rater"].n_unique() == 1
     assert any("left before the end" in note for note in inputs.scores.notes)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         assert seen.query("SELECT count(DISTINCT rater) FROM rating WHERE sitting = 'returned'") == [(1,)]
 
 
@@ -130,7 +130,7 @@ def test_raters_left_out_withdrawn_or_taken_back_leave_the_analysis(run: Path, o
         raters.desk.do(lambda c: c.execute(told))
 
     def people() -> int:
-        with Run.look(run) as seen:
+        with Run.open_readonly(run) as seen:
             found = rated.imported(seen, seen.protocol()).ratings
         return 0 if found is None else found["rater"].n_unique()
 
@@ -149,7 +149,7 @@ def test_a_changed_answer_is_refused_and_named(run: Path, opened: Open) -> None:
     raters.whole("anna", lambda *_: "3")
     rated.take(run, raters.exported(), made.key)
     raters.desk.do(lambda c: c.execute(update(answer).where(answer.c.field == "age_drift").values(value="5")))
-    with pytest.raises(FaultsError, match="age_drift: the run has '3', this export has '5'"):
+    with pytest.raises(ConfigIssuesError, match="age_drift: the run has '3', this export has '5'"):
         rated.take(run, raters.exported(), made.key)
     ratings = gather(Asked(run)).ratings
     assert ratings is not None and set(ratings["score"]) == {3}, "nothing was overwritten"
@@ -230,7 +230,7 @@ def test_every_fault_is_said_at_once_with_its_row(run: Path, opened: Open) -> No
         return pl.concat([frame, frame[8:9]])
 
     doctored(folder, change)
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         rated.take(run, folder, made.key)
     said = str(error.value)
     assert "ratings.csv:2: value: '9' is not an answer to" in said
@@ -238,7 +238,7 @@ def test_every_fault_is_said_at_once_with_its_row(run: Path, opened: Open) -> No
     assert "ratings.csv:4: task: the study has no task 'none'" in said
     assert "ratings.csv:5: ms: 'soon' is not a number" in said
     assert "is answered in row 10 already" in said
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         assert seen.studies() == {}, "nothing was taken in"
 
 

@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from stillme.core.errors import SurroundingsError
-from stillme.core.yaml import Frozen
+from stillme.core.errors import SetupError
+from stillme.core.yaml import StrictModel
 from stillme.web import server
 from stillme.web.app import make_tool_app
 from stillme.web.bodies import MAX_BODY_BYTES, read_form, read_json
@@ -24,7 +24,7 @@ KEY = b"k" * 64
 OURS = {"Origin": "http://localhost:8000"}
 
 
-class Shape(Frozen):
+class Shape(StrictModel):
     n: int
 
 
@@ -41,7 +41,7 @@ async def fill(request: Request) -> Response:
 
 
 async def full(request: Request) -> Response:
-    raise SurroundingsError("The disk is full.", "Free some space.")
+    raise SetupError("The disk is full.", "Free some space.")
 
 
 async def crash(request: Request) -> Response:
@@ -228,7 +228,7 @@ def test_refusals_are_escaped(inside: TestClient) -> None:
 
 def test_a_port_that_is_taken_is_a_sentence() -> None:
     with server.listen("127.0.0.1", 0) as bound:
-        with pytest.raises(SurroundingsError, match="cannot listen"):
+        with pytest.raises(SetupError, match="cannot listen"):
             server.listen("127.0.0.1", bound.getsockname()[1])
 
 

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from uvicorn.server import ServerState
 
 from stillme.web import server
-from stillme.web.server import Patience
+from stillme.web.server import RequestTimeoutMiddleware
 
 SIZE, PIECE, PAUSE = 6_000, 500, 0.1  # 5,000 bytes a second
 
@@ -39,7 +39,7 @@ async def answered(piece: int) -> bytes:
     came: list[int] = []
     ended = asyncio.Event()
 
-    class Watched(Patience):
+    class Watched(RequestTimeoutMiddleware):
         def data_received(self, data: bytes) -> None:
             came.append(len(data))
             super().data_received(data)

@@ -18,7 +18,7 @@ from statistics import fmean, pstdev
 
 from stillme.measures import attributes
 from stillme.measures.attributes import Apparent, GroupError, Settings
-from stillme.measures.view import Optics, UnreadableError, View
+from stillme.measures.view import UnreadableError, View, VisionModels
 from stillme.protocol import builtin
 from stillme.protocol.schema import Group, Groups
 
@@ -57,7 +57,7 @@ def labelled(folder: Path, groups: Groups) -> Iterator[tuple[Path, dict[str, Gro
                     yield folder / row["file"], {d: names[row[d]] for d, names in known.items()}
 
 
-def look(path: Path, groups: dict[str, Group], optics: Optics) -> Labelled:
+def look(path: Path, groups: dict[str, Group], optics: VisionModels) -> Labelled:
     view = View(path.read_bytes(), "photograph", optics)
     again = tuple(one for one in map(reading, view.reencodes) if one)
     return Labelled(groups, reading(view), again)
@@ -112,7 +112,7 @@ def write(path: Path, text: str, rows: Sequence[GroupError]) -> None:
 
 
 def main(folder: Path, out: Path) -> None:
-    optics, groups = Optics(), builtin().groups
+    optics, groups = VisionModels(), builtin().groups
     found = [look(path, labels, optics) for path, labels in labelled(folder, groups)]
     if not found:
         sys.exit(f"No photograph in {folder} has labels that are groups of the protocol.")

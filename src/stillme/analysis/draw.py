@@ -93,7 +93,7 @@ def _first_looks(design: Design, diagnose: Diagnose, mitigate: Mitigate) -> list
 def _unjudged(run: Run, observed: Design) -> int:
     """Looks that count and have no verdict; second looks are in no score."""
     judged = run.keys("verdict")
-    return len({look.key for look in judging.looks(run, observed)} - judged)
+    return len({look.key for look in judging.judge_tasks(run, observed)} - judged)
 
 
 def _unmeasured(run: Run, observed: Design) -> int:

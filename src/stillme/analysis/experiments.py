@@ -30,14 +30,14 @@ def mitigation(design: Design, found: Tidy) -> Mitigation | None:
 def stereotypes(run: Run, design: Design, found: Tidy) -> Stereotypes | None:
     """None where the audit does not ask for it."""
     part = design.only([STEREOTYPE])
-    seen = depicted(run, part, found, judging.looks(run, part))
-    again = depicted(run, part, found, judging.repeated(run, part))
+    seen = depicted(run, part, found, judging.judge_tasks(run, part))
+    again = depicted(run, part, found, judging.repeat_tasks(run, part))
     if not seen.height:
         return None
     return stereotype_findings(seen, design.config.protocol, again, decided(run, seen))
 
 
-def depicted(run: Run, design: Design, found: Tidy, looks: Iterable[judging.Look]) -> pl.DataFrame:
+def depicted(run: Run, design: Design, found: Tidy, looks: Iterable[judging.JudgeTask]) -> pl.DataFrame:
     """Whom judges saw in these looks, one row a trial and judge."""
     keys = [(look.key, look.trial.edit, look.judge) for look in looks]
     return frames.depicted(run, design.trials, found.edits, list(design.judges), keys)

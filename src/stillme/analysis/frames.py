@@ -13,10 +13,10 @@ import polars as pl
 
 from stillme.core.records import CONTROLS, Role, Status
 from stillme.judges import INSTRUMENT, instrument
-from stillme.judges.ensemble import Standing, decisions, rounded_by, together
+from stillme.judges.ensemble import ScoreSource, collect_scores, decisions, rounded_by
 from stillme.ledger import Run, frames
 from stillme.measures import FIGURES
-from stillme.measures.skin_tone_shift import controlled
+from stillme.measures.skin_tone_shift import subtract_background_shift
 from stillme.plan.audit import JudgeRow
 from stillme.plan.design import Design
 from stillme.protocol.schema import Rounding
@@ -74,8 +74,8 @@ def kept(frame: pl.DataFrame, rows: pl.Expr) -> pl.DataFrame:
 def tidy(run: Run, design: Design) -> Tidy:
     protocol = design.config.protocol
     edits = frames.edits(run, protocol, design.trials, design.portraits)
-    asked = frames.asked(protocol, edits)
-    looks = [(look.key, look.trial.edit, look.judge) for look in judging.looks(run, design)]
+    asked = frames.trial_axis_frame(protocol, edits)
+    looks = [(look.key, look.trial.edit, look.judge) for look in judging.judge_tasks(run, design)]
     judged = frames.judge_scores(run, protocol, asked, list(design.judges), looks)
     measured = measurements(run, design, edits)
     row = next((row for row in design.config.audit.judges if row.kind == INSTRUMENT), None)
@@ -100,7 +100,7 @@ def ensembles(
 
     What is the same for every rounding is found once, and not copied: a large run has a million scores.
     """
-    gathered, keys = together(judged), ["trial", "axis"]
+    gathered, keys = collect_scores(judged), ["trial", "axis"]
     numbered = gathered.select(keys).with_row_index("row")
     asked_for = asked.select(keys).join(numbered, on=keys, how="left", validate="1:1", maintain_order="left")[
         "row"
@@ -114,7 +114,7 @@ def ensembles(
 def _or_nobody(joined: pl.DataFrame) -> pl.DataFrame:
     """What nobody judged is said to be so."""
     nobody: dict[str, object] = dict.fromkeys(("flagged", "single", "adjudicated", "open", "contested"), False)
-    nobody |= {"judges": 0, "standing": Standing.MISSING.value}
+    nobody |= {"judges": 0, "standing": ScoreSource.MISSING.value}
     return joined.with_columns(pl.col(name).fill_null(value) for name, value in nobody.items())
 
 
@@ -123,14 +123,14 @@ def measurements(run: Run, design: Design, edits: pl.DataFrame) -> pl.DataFrame 
     rules = design.config.protocol.measures
     if not design.measures or rules is None:
         return None
-    trials = [trial.key for trial in measuring.measured(design)]
+    trials = [trial.key for trial in measuring.select_measured_trials(design)]
     chosen = edits.filter(pl.col("trial").is_in(trials)).drop(frames.CALL)
     keys: dict[str, dict[str, str]] = {row.kind: {} for row in design.config.audit.measures}
     kinds = {row.id: row.kind for row in design.config.audit.measures}
-    for trial, sitting in measuring.sittings(run, design).items():
+    for trial, sitting in measuring.measure_tasks(run, design).items():
         for name, key in sitting.measures.items():
             keys[kinds[name]][trial] = key
-    return controlled(frames.measurements(run, chosen, keys, FIGURES), rules.skin_tone.background)
+    return subtract_background_shift(frames.measurements(run, chosen, keys, FIGURES), rules.skin_tone.background)
 
 
 def read_by(row: JudgeRow, design: Design, asked: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:

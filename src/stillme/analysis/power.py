@@ -102,7 +102,7 @@ def _family(protocol: Protocol, editors: int) -> int:
 def _own(config: Config) -> Design:
     """The size of an audit: its groups, the persons that a group has, its prompts and seeds."""
     dimension, reference = next(iter(config.protocol.groups.reference_group.items()))
-    labels = [portrait.labels for portrait in gathering.listed(config)]
+    labels = [portrait.labels for portrait in gathering.list_portraits(config)]
     groups = [one.get(dimension) for one in labels]
     counts = sorted(groups.count(group) for group in set(groups) if group is not None)
     if reference not in groups or len(counts) < 2:

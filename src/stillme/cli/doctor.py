@@ -27,11 +27,11 @@ from pydantic import Field
 
 from stillme import __version__
 from stillme.core import gpus
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.gpus import Gpu
-from stillme.core.yaml import Document, Frozen, read_text
+from stillme.core.yaml import Document, StrictModel, read_text
 from stillme.engine import backends
-from stillme.plan.config import Config, Need, inner_keys, keys_of, load, needs, read
+from stillme.plan.config import AuditRequirement, Config, inner_keys, keys_of, load, needs, read
 
 FILE = Path(__file__).with_name("doctor.yaml")
 UNMET = 3  # the exit code where an audit lacks something on this machine
@@ -55,7 +55,7 @@ PROGRAMS = (
 )
 
 
-class Check(Frozen):
+class Check(StrictModel):
     """Something that people come to do, and what it takes of a machine; doctor.yaml says what each field is."""
 
     id: str
@@ -69,7 +69,7 @@ class Check(Frozen):
     hint: str = ""
 
 
-class Checks(Frozen):
+class Checks(StrictModel):
     keys: dict[str, str]
     journeys: tuple[Check, ...]
     parts: tuple[Check, ...]
@@ -221,7 +221,7 @@ def find_machine() -> dict[str, Any]:
         memory_gb = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB, 1)
     with suppress(OSError):
         disk_free_gb = round(shutil.disk_usage(here).free / GB, 1)
-    cards = gpus.here()
+    cards = gpus.detect_gpus()
     if not cards and _version("torch"):  # torch sees cards of other makers, too
         cards = gpus.by_torch()
     programs = {name: next(filter(None, map(shutil.which, commands)), None) for name, commands, _ in PROGRAMS}
@@ -323,7 +323,7 @@ def check_audit(file: Path, cards: tuple[Gpu, ...] | None) -> AuditNeeds:
     audit, _ = read(file)
     try:
         config = load(file)
-    except SurroundingsError as error:
+    except SetupError as error:
         lacks = (MissingRequirement(error.sentence, error.next_step), *_lacks(keys_of(audit)))
         stopped = "The audit could be read no further than this; ask again once it is mended."
         return AuditNeeds(file=str(file), ready=False, name=audit.name, lacks=lacks, notes=(stopped,))
@@ -337,17 +337,17 @@ def check_audit(file: Path, cards: tuple[Gpu, ...] | None) -> AuditNeeds:
         ready=not lacks,
         name=config.audit.name,
         lacks=lacks,
-        met=tuple(f"{need.key_env} is set ({_lower(need.who)})." for need in met),
+        met=tuple(f"{need.key_env} is set ({_lower(need.needed_by)})." for need in met),
         notes=(*gpu_notes, *weight_notes),
     )
 
 
-def _lacks(needed: Iterable[Need]) -> tuple[MissingRequirement, ...]:
+def _lacks(needed: Iterable[AuditRequirement]) -> tuple[MissingRequirement, ...]:
     """Each package's extra and each variable once, with everybody who needs it."""
     backends_by_lack: dict[tuple[str, str], list[str]] = {}
     for need in needed:
         for lack in _missing(need):
-            backends_by_lack.setdefault(lack, []).append(need.who)
+            backends_by_lack.setdefault(lack, []).append(need.needed_by)
     lacks = []
     for (what, how), names in backends_by_lack.items():
         first, *others = dict.fromkeys(names)
@@ -357,7 +357,7 @@ def _lacks(needed: Iterable[Need]) -> tuple[MissingRequirement, ...]:
     return tuple(lacks)
 
 
-def _missing(need: Need) -> Iterator[tuple[str, str]]:
+def _missing(need: AuditRequirement) -> Iterator[tuple[str, str]]:
     if need.key_env and not _is_set(need.key_env):
         yield f"a key in {need.key_env}, which is not set", _export(need.key_env)
     absent = [package for package in need.packages if importlib.util.find_spec(package) is None]

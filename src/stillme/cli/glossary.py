@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import Field, RootModel, model_validator
 
 from stillme.core.errors import InputError
-from stillme.core.yaml import Document, Frozen, read_text
+from stillme.core.yaml import Document, StrictModel, read_text
 from stillme.ledger.frames import COLUMNS, measured, perceived
 from stillme.measures import FIGURES
 from stillme.measures.portrait import FIGURES as PORTRAIT_FIGURES
@@ -39,7 +39,7 @@ class Term:
     page: str = ""
 
 
-class Meaning(Frozen):
+class Meaning(StrictModel):
     """`also`: other spellings under which it is looked for. `page`: if it has another than its kind."""
 
     means: str = Field(alias="is")
@@ -52,7 +52,7 @@ class Meaning(Frozen):
         return {"is": data} if isinstance(data, str) else data
 
 
-class Shelf(Frozen):
+class Shelf(StrictModel):
     """Terms of one kind."""
 
     title: str

@@ -24,7 +24,7 @@ UNMEASURED = {
 
 
 @dataclass(frozen=True)
-class Start:
+class StarterConfig:
     """What a configuration is made of: the parts of the template that differ (templates/parts), and its size."""
 
     editors: str = "planted"
@@ -36,11 +36,11 @@ class Start:
 
 
 STARTS = {
-    "demo": Start(),
-    "diffusers": Start(editors="diffusers", judges="hosted", about="diffusers", size="first", budget="10"),
-    "hosted": Start(editors="hosted", judges="hosted", about="hosted", size="first", budget="25"),
-    "raters": Start(about="raters", size="small"),
-    "release": Start(editors="served", judges="hosted", about="release", budget="100", policy=True),
+    "demo": StarterConfig(),
+    "diffusers": StarterConfig(editors="diffusers", judges="hosted", about="diffusers", size="first", budget="10"),
+    "hosted": StarterConfig(editors="hosted", judges="hosted", about="hosted", size="first", budget="25"),
+    "raters": StarterConfig(about="raters", size="small"),
+    "release": StarterConfig(editors="served", judges="hosted", about="release", budget="100", policy=True),
 }
 
 
@@ -114,7 +114,7 @@ def _can_measure() -> bool:
     return importlib.util.find_spec("cv2") is not None
 
 
-def _fill_template(file: Path, start: Start, **words: str) -> str:
+def _fill_template(file: Path, start: StarterConfig, **words: str) -> str:
     words |= {"file": str(file), "budget": start.budget}
     parts = {
         "about": f"about-{start.about}.txt" if start.about else "",

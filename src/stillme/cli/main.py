@@ -236,11 +236,11 @@ def calibrate(
     from stillme.cli.render.run import render_calibration
     from stillme.engine.progress import Progress
     from stillme.plan.config import load
-    from stillme.steps.budget import limited
+    from stillme.steps.budget import with_max_cost
     from stillme.steps.calibrate import calibrate as calibrate_judges
     from stillme.steps.calibrate import to_dict
 
-    calibration = calibrate_judges(limited(load(file), max_cost), Progress.fitting(as_json))
+    calibration = calibrate_judges(with_max_cost(load(file), max_cost), Progress.fitting(as_json))
     print(to_json(to_dict(calibration)) if as_json else render_calibration(calibration))
 
 
@@ -272,12 +272,12 @@ def status(
     """Say how far a run is, and whether its ledger is whole."""
     from stillme import pipeline
     from stillme.cli.render.run import describe_image_faults, render_status
-    from stillme.core.errors import SurroundingsError
+    from stillme.core.errors import SetupError
     from stillme.engine.progress import Progress
 
     print_result(pipeline.status(run), as_json, render_status)
     if check and (faults := pipeline.check_images(run, Progress.fitting(as_json))):
-        raise SurroundingsError(*describe_image_faults(faults))
+        raise SetupError(*describe_image_faults(faults))
 
 
 @app.command(rich_help_panel=AUDIT)
@@ -370,9 +370,9 @@ def _run(
     from stillme.cli.render.run import render_status
     from stillme.engine.progress import Progress
     from stillme.plan import config
-    from stillme.steps.budget import limited
+    from stillme.steps.budget import with_max_cost
 
-    loaded = limited(config.load(file, engine=engine), max_cost)
+    loaded = with_max_cost(config.load(file, engine=engine), max_cost)
     progress = Progress.fitting(as_json)
     try:
         path = pipeline.run(loaded, progress, config.chosen_experiments(loaded.audit, only))
@@ -380,7 +380,7 @@ def _run(
         print(f"\nStopped. Everything done is kept; go on with: stillme run {file}", file=sys.stderr)
         raise SystemExit(130) from None
     if whole:
-        path = pipeline.report_again(loaded.run, progress, anew=False)
+        path = pipeline.rebuild_report(loaded.run, progress, anew=False)
     print_result(pipeline.status(loaded.run), as_json, render_status)
     if not as_json:
         if not whole:

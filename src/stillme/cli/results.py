@@ -67,7 +67,7 @@ def report(
     from stillme import pipeline
     from stillme.engine.progress import Progress
 
-    path = pipeline.report_again(run, Progress.fitting(), faces, only or [], browse_most=browse_most)
+    path = pipeline.rebuild_report(run, Progress.fitting(), faces, only or [], browse_most=browse_most)
     print(f"Report: {path}")
 
 
@@ -235,13 +235,13 @@ def compare(
 ) -> None:
     """Set two versions of an editor against each other, on the persons and prompts that both were given."""
     from stillme import pipeline
-    from stillme.assurance.compare import Asked, to_dict, write
+    from stillme.assurance.compare import CompareOptions, to_dict, write
     from stillme.assurance.compare import compare as compare_versions
     from stillme.cli.render import to_json
     from stillme.cli.render.release import render_versions
     from stillme.engine.progress import Progress
 
-    asked = Asked(
+    asked = CompareOptions(
         a=a,
         b=b,
         editor_a=editor_a,
@@ -254,7 +254,7 @@ def compare(
         preset=preset,
         seed=seed,
     )
-    compared = compare_versions(asked, budget, pipeline.advance, Progress.fitting(as_json))
+    compared = compare_versions(asked, budget, pipeline.run_partial_plan, Progress.fitting(as_json))
     page = write(compared, to) if to else None
     print(to_json(to_dict(compared)) if as_json else render_versions(compared))
     if page and not as_json:

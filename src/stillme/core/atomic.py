@@ -22,14 +22,14 @@ ENDING = ".part"
 
 
 @contextmanager
-def beside(path: Path, folder: bool = False, private: bool = False) -> Iterator[Path]:
+def temporary_path(path: Path, folder: bool = False, private: bool = False) -> Iterator[Path]:
     """Yield a temporary file or folder next to `path`; what is still there in the end is removed.
 
     Args:
         folder: a folder instead of a file.
         private: for its owner alone.
     """
-    clear(path)
+    remove_stale_parts(path)
     part, descriptor = _create_locked(path, folder, private)
     try:
         yield part
@@ -65,7 +65,7 @@ def _create_locked(path: Path, folder: bool, private: bool) -> tuple[Path, int]:
         os.close(descriptor)
 
 
-def clear(path: Path) -> None:
+def remove_stale_parts(path: Path) -> None:
     """Remove the parts of `path` that killed processes left."""
     with suppress(OSError):
         for part in path.parent.glob(f".{escape(path.name)}.*{ENDING}"):
@@ -107,7 +107,7 @@ def open_replacement(
             too long where a folder has very many files.
     """
     locked = durable and aside is None
-    with beside(path, private=private) if locked else _unlocked(path, aside or path.parent) as part:
+    with temporary_path(path, private=private) if locked else _unlocked(path, aside or path.parent) as part:
         with open(part, "wb", opener=_open_private if private else None) as file:
             yield file
             if durable:
@@ -149,7 +149,7 @@ def new_folder(folder: Path, *, private: bool = False) -> Iterator[Path]:
     Renaming refuses to replace a folder that somebody has filled meanwhile.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with beside(folder, folder=True, private=private) as part:
+    with temporary_path(folder, folder=True, private=private) as part:
         yield part
         for place, _, names in os.walk(part):
             for name in names:
@@ -166,7 +166,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     old = folder.with_name(f".{folder.name}.old")
     if old.exists() and not folder.exists():  # a process was killed between the two renames below
         old.rename(folder)
-    with beside(folder, folder=True) as part:
+    with temporary_path(folder, folder=True) as part:
         yield part
         shutil.rmtree(old, ignore_errors=True)
         if folder.exists():
@@ -191,7 +191,7 @@ def replace_database(source: sqlite3.Connection, path: Path, *, private: bool = 
 
     The part is a folder: a lock on the file itself could keep SQLite from locking it (macOS, NFS).
     """
-    with beside(path, folder=True, private=private) as part:
+    with temporary_path(path, folder=True, private=private) as part:
         copy = part / path.name
         if private:
             copy.touch(mode=0o600)

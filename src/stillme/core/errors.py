@@ -2,8 +2,8 @@
 
 StillmeError              exit 1
 ├── InputError            exit 2   something the user wrote: audit.yaml, protocol, command line
-│   └── FaultsError                several faults, each with its file and field, all at once
-├── SurroundingsError     exit 3   what the machine lacks: a lock, disk space, a key, an extra, a file
+│   └── ConfigIssuesError          several faults, each with its file and field, all at once
+├── SetupError            exit 3   what the machine lacks: a lock, disk space, a key, an extra, a file
 └── IncompleteError       exit 4   stopped with work left; running again resumes
 """
 
@@ -45,7 +45,7 @@ class InputError(StillmeError):
     exit_code = 2
 
 
-class SurroundingsError(StillmeError):
+class SetupError(StillmeError):
     """The machine lacks something: disk space, a permission, a key, an extra."""
 
     exit_code = 3
@@ -58,7 +58,7 @@ class IncompleteError(StillmeError):
 
 
 @dataclass(frozen=True, order=True)
-class Fault:
+class ConfigIssue:
     """One problem in a file that the user wrote."""
 
     file: str
@@ -71,29 +71,29 @@ class Fault:
         return f"{place}: {self.field}: {self.problem}" if self.field else f"{place}: {self.problem}"
 
 
-class FaultsError(InputError):
+class ConfigIssuesError(InputError):
     """All faults of a file at once, so that one round of fixing is enough."""
 
-    def __init__(self, faults: Sequence[Fault], next_step: str = "") -> None:
+    def __init__(self, faults: Sequence[ConfigIssue], next_step: str = "") -> None:
         self.faults = tuple(sorted(set(faults)))
         count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
         lines = "\n".join(f"  {fault}" for fault in self.faults)
         super().__init__(f"{count}, nothing was changed:\n{lines}", next_step and f"\n{next_step}")
 
 
-def explain_os_error(error: OSError, path: Path) -> SurroundingsError:
+def explain_os_error(error: OSError, path: Path) -> SetupError:
     """A sentence for an error of the file system."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return SurroundingsError(
+        return SetupError(
             f"The disk that holds {path} is full.",
             "Everything recorded so far is kept: free some space and run the same command again.",
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return SurroundingsError(
+        return SetupError(
             f"{path} cannot be written or read: {error.strerror}.",
             "Check the permissions, or choose another run directory.",
         )
-    return SurroundingsError(f"{path}: {error.strerror or error}.", "Check that the path exists and is readable.")
+    return SetupError(f"{path}: {error.strerror or error}.", "Check that the path exists and is readable.")
 
 
 @contextmanager

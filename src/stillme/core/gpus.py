@@ -27,7 +27,7 @@ class Gpu:
     memory_gb: float
 
 
-def here() -> tuple[Gpu, ...] | None:
+def detect_gpus() -> tuple[Gpu, ...] | None:
     """The GPUs; empty without nvidia-smi; None if it failed, so that nothing is known."""
     program = shutil.which("nvidia-smi")
     if program is None:

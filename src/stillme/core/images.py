@@ -49,7 +49,7 @@ class BadImageError(ValueError):
 
 
 @dataclass(frozen=True)
-class Facts:
+class ImageInfo:
     """Format and size of an image file."""
 
     extension: str
@@ -58,15 +58,15 @@ class Facts:
     is_blank: bool = False  # one flat colour: what an editor returns when something went wrong inside
 
 
-UNKNOWN = Facts("bin", 0, 0)  # bytes that are not an image are kept, too
+UNKNOWN = ImageInfo("bin", 0, 0)  # bytes that are not an image are kept, too
 
 
-def inspect(content: bytes) -> Facts:
+def inspect(content: bytes) -> ImageInfo:
     """Decode the whole image, so that a truncated file is an error here and not later."""
     return _facts(_open(content))
 
 
-def _facts(image: Image.Image) -> Facts:
+def _facts(image: Image.Image) -> ImageInfo:
     extension = _EXTENSIONS.get(_format(image))
     if extension is None:
         raise BadImageError(f"is of the format {image.format}; JPEG, PNG and WebP are read")
@@ -75,7 +75,7 @@ def _facts(image: Image.Image) -> Facts:
     except Exception as error:
         raise _undecodable(error) from None
     is_blank = all(isinstance(band, tuple) and band[0] == band[1] for band in bands)
-    return Facts(extension=extension, width=image.width, height=image.height, is_blank=is_blank)
+    return ImageInfo(extension=extension, width=image.width, height=image.height, is_blank=is_blank)
 
 
 def _format(image: Image.Image) -> str:
@@ -84,10 +84,10 @@ def _format(image: Image.Image) -> str:
 
 
 @dataclass(frozen=True)
-class Examined:
+class DecodedImage:
     """An image file decoded once: its format, its peculiarities, and its pixels as a viewer shows them."""
 
-    facts: Facts
+    facts: ImageInfo
     frames: int
     mode: str
     is_turned: bool  # stored lying down; EXIF says how to show it
@@ -96,7 +96,7 @@ class Examined:
     pixels: Pixels
 
 
-def examine(content: bytes) -> Examined:
+def examine(content: bytes) -> DecodedImage:
     """Decode the whole image and describe what is unusual about it."""
     image = _open(content)
     facts = _facts(image)
@@ -108,7 +108,7 @@ def examine(content: bytes) -> Examined:
     shown = _as_shown(image)
     small = np.asarray(shown.resize((GREY_CHECK_SIDE, GREY_CHECK_SIDE), Image.Resampling.BOX), np.int16)
     is_grey = float(np.percentile(small.max(-1) - small.min(-1), 99)) < MAX_GREY_DIFFERENCE
-    return Examined(
+    return DecodedImage(
         facts=facts,
         frames=frames,
         mode=mode,
@@ -132,7 +132,7 @@ def plain(content: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def enlarged(content: bytes, side: int, method: str) -> bytes:
+def upscale(content: bytes, side: int, method: str) -> bytes:
     """The image with its shorter side scaled to `side` by a named method; PNG, so nothing is lost again."""
     image = _shown(content)
     scale = side / min(image.size)
@@ -149,13 +149,13 @@ def require_room(width: int, height: int) -> None:
         raise BadImageError(f"would have {width} × {height} pixels; the limit is {MAX_PIXELS:,}")
 
 
-def fitted(content: bytes, side: int) -> Pixels:
+def fit_longer_side(content: bytes, side: int) -> Pixels:
     """The whole image as a viewer would show it, its longer side scaled to `side`; never distorted."""
     return _fit(_shown(content), side)
 
 
-def reduced(content: bytes, side: int) -> Pixels:
-    """As `fitted`, but much faster for a large JPEG: it is decoded no larger than needed."""
+def decode_thumbnail(content: bytes, side: int) -> Pixels:
+    """As `fit_longer_side`, but much faster for a large JPEG: it is decoded no larger than needed."""
     return _fit(_as_shown(_open(content, least=side)), side)
 
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from stillme.core.errors import SurroundingsError, disk
+from stillme.core.errors import SetupError, disk
 
 if sys.platform == "win32":  # pragma: no cover (there is no Windows where the tests run)
     import msvcrt
@@ -34,7 +34,7 @@ else:
 _TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # how systems say that another has it
 
 
-class InUseError(SurroundingsError):
+class InUseError(SetupError):
     """Another process has the lock."""
 
 
@@ -68,7 +68,7 @@ class Lock:
             take_lock(self._descriptor)
         except OSError as error:
             if error.errno not in _TAKEN:
-                raise SurroundingsError(
+                raise SetupError(
                     f"{self.path} cannot be locked: {error.strerror}.",
                     "Choose a folder on a disk that knows locks; some network disks have to be mounted with them.",
                 ) from error

@@ -35,7 +35,7 @@ def distance(first: str, second: str) -> int:
     return (int(first, 16) ^ int(second, 16)).bit_count()
 
 
-class Album:
+class PerceptualHashIndex:
     """An index of hashes, to find the nearest one to a new image."""
 
     def __init__(self) -> None:

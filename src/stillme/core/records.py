@@ -264,8 +264,8 @@ SHOWN_GENDER = "person.{place}.gender"
 class EditReply:
     """The output of an editor. `truth` only from planted editors; no judge request carries it.
 
-    `code`, `request_id`: the provider's own, verbatim. `made`: the circumstances that edits of one process share
-    (versions, dtype, device, threads). `notes`, `extras`: of this edit alone, e.g. a prompt that the editor
+    `code`, `request_id`: the provider's own, verbatim. `environment`: the circumstances that edits of one process
+    share (versions, dtype, device, threads). `notes`, `extras`: of this edit alone, e.g. a prompt that the editor
     rewrote, and intermediate images.
     """
 
@@ -276,7 +276,7 @@ class EditReply:
     truth: Mapping[str, float] = field(default_factory=dict)
     code: str = ""
     request_id: str = ""
-    made: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     extras: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -438,8 +438,8 @@ class Adjudication:
     prompt: str
     axis: str
     score: int | None
-    who: str
-    why: str
+    reviewer: str
+    reason: str
     at: str = ""
     withdrawn: bool = False
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from stillme.core.errors import Fault, FaultsError
+from stillme.core.errors import ConfigIssue, ConfigIssuesError
 
 Path_ = tuple[str | int, ...]
 
 
-class Frozen(BaseModel):
+class StrictModel(BaseModel):
     """Base of every schema: unknown keys are faults, values never change after reading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
@@ -70,7 +70,7 @@ class Document:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.data: Any = None
-        self.faults: list[Fault] = []
+        self.faults: list[ConfigIssue] = []
         self._lines: dict[Path_, int] = {}
         self._nodes: set[int] = set()
         try:
@@ -81,11 +81,13 @@ class Document:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-            self.faults.append(Fault(self.name, mark.line + 1 if mark else 0, "", f"is not valid YAML: {problem}"))
+            self.faults.append(
+                ConfigIssue(self.name, mark.line + 1 if mark else 0, "", f"is not valid YAML: {problem}")
+            )
         except RecursionError:
-            self.faults.append(Fault(self.name, 0, "", "is nested too deeply to be read"))
+            self.faults.append(ConfigIssue(self.name, 0, "", "is nested too deeply to be read"))
         except ValueError as error:  # e.g. a number with too many digits
-            self.faults.append(Fault(self.name, 0, "", f"has a value that cannot be read: {error}"))
+            self.faults.append(ConfigIssue(self.name, 0, "", f"has a value that cannot be read: {error}"))
 
     def _walk(self, node: yaml.Node, path: Path_) -> None:
         self._lines.setdefault(path, node.start_mark.line + 1)
@@ -102,7 +104,9 @@ class Document:
                 here = (*path, key.value)
                 self._lines.setdefault(here, key.start_mark.line + 1)
                 if key.value in keys:
-                    self.faults.append(Fault(self.name, key.start_mark.line + 1, dotted(here), "is given twice"))
+                    self.faults.append(
+                        ConfigIssue(self.name, key.start_mark.line + 1, dotted(here), "is given twice")
+                    )
                 keys.add(key.value)
                 self._walk(value, here)
         elif isinstance(node, yaml.SequenceNode):
@@ -116,9 +120,9 @@ class Document:
                 return self._lines[path[:length]]
         return 0
 
-    def fault(self, path: Iterable[str | int], problem: str) -> Fault:
+    def fault(self, path: Iterable[str | int], problem: str) -> ConfigIssue:
         steps = tuple(path)
-        return Fault(self.name, self.line(steps), dotted(steps), problem)
+        return ConfigIssue(self.name, self.line(steps), dotted(steps), problem)
 
     def read_as(self, model: type[Model]) -> Model | None:
         """The file as a model, or None; faults are added to `faults`."""
@@ -139,11 +143,13 @@ def dotted(path: Iterable[str | int]) -> str:
     return text
 
 
-def faults_of(error: ValidationError, document: Document, model: type[BaseModel], at: Path_ = ()) -> list[Fault]:
+def faults_of(
+    error: ValidationError, document: Document, model: type[BaseModel], at: Path_ = ()
+) -> list[ConfigIssue]:
     return [_fault_of(dict(item), document, model, at) for item in error.errors()]
 
 
-def _fault_of(item: dict[str, Any], document: Document, model: type[BaseModel], at: Path_) -> Fault:
+def _fault_of(item: dict[str, Any], document: Document, model: type[BaseModel], at: Path_) -> ConfigIssue:
     path = at + _data_path(item["loc"], document, at)
     kind, given = item["type"], item.get("input")
     if kind == "extra_forbidden":
@@ -229,8 +235,8 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise FaultsError([Fault(name, 0, "", "does not exist")]) from None
+        raise ConfigIssuesError([ConfigIssue(name, 0, "", "does not exist")]) from None
     except UnicodeDecodeError:
-        raise FaultsError([Fault(name, 0, "", "is not UTF-8 text")]) from None
+        raise ConfigIssuesError([ConfigIssue(name, 0, "", "is not UTF-8 text")]) from None
     except OSError as error:
-        raise FaultsError([Fault(name, 0, "", f"cannot be read: {error.strerror}")]) from None
+        raise ConfigIssuesError([ConfigIssue(name, 0, "", f"cannot be read: {error.strerror}")]) from None

@@ -21,7 +21,7 @@ from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import hosted
 from stillme.engine import hosted as hosting
 from stillme.engine.backends import BackendContext, PreparedEditor
-from stillme.engine.http import Answer, Call, Client, Limits, RemoteError, Url, origin
+from stillme.engine.http import Client, ClientConfig, HttpRequest, HttpResponse, RemoteError, Url, origin
 
 VERSION = 1  # raise when the same settings ask for something else
 SERVICE = "bfl"
@@ -35,7 +35,7 @@ _FILES = ("image/", "application/octet-stream", "binary/octet-stream")  # the co
 _WAITING = ("Pending", "Queued", "Processing", "Reasoning", "Preparing", "Generating")
 
 
-class Settings(Limits):
+class Settings(ClientConfig):
     """poll_s: between two requests whether an edit is ready. extra: further fields of the body."""
 
     model: str = Field(min_length=1)
@@ -94,7 +94,7 @@ class BflEditor:
     async def edit(self, request: EditRequest) -> EditReply:
         path = quote(self.settings.model, safe="")
         try:
-            submitted = await self.client.call(Call("POST", path, json=build_body(self.settings, request)))
+            submitted = await self.client.call(HttpRequest("POST", path, json=build_body(self.settings, request)))
         except RemoteError as error:
             hosting.raise_if_hopeless(error, "Black Forest Labs", self.settings.model, self.key_env)
             return hosted.failed(error)
@@ -112,7 +112,7 @@ class BflEditor:
     async def close(self) -> None:
         await self.client.close()
 
-    async def _collect(self, task: Mapping[str, Any], submitted: Answer) -> EditReply:
+    async def _collect(self, task: Mapping[str, Any], submitted: HttpResponse) -> EditReply:
         request_id, url = str(task.get("id") or ""), task.get("polling_url")
         notes = hosted.earlier_attempts(submitted.attempts)
         if not isinstance(url, str) or not url:
@@ -128,7 +128,7 @@ class BflEditor:
         if state.get("status") != "Ready" or not isinstance(link, str):
             return _failed(state, request_id, notes)
         # without the key: the link is signed
-        image = (await self.client.call(Call("GET", link, accepts=_FILES, keyless=True, paced=False))).body
+        image = (await self.client.call(HttpRequest("GET", link, accepts=_FILES, keyless=True, paced=False))).body
         if result.get("seed") is not None:
             notes = {**notes, "seed": str(result["seed"])}
         cost_usd = self.charged_usd(task, state)
@@ -143,7 +143,7 @@ class BflEditor:
         """The service's state of the edit once it has ended; None if that takes too long."""
         ends = time.monotonic() + self.settings.deadline_s
         while time.monotonic() < ends:
-            answer = await self.client.call(Call("GET", url, paced=False))
+            answer = await self.client.call(HttpRequest("GET", url, paced=False))
             state = answer.json if isinstance(answer.json, dict) else {}
             if state.get("status") not in _WAITING:
                 return state

@@ -12,13 +12,13 @@ from pydantic import Field
 
 from stillme.core import images
 from stillme.core.records import EditReply, EditRequest, Status
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import BackendContext, PreparedEditor
 
 VERSION = 1  # raise when the same settings give other pixels
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """quality: of the JPEG. scale: of width and height."""
 
     quality: int = Field(ge=1, le=100)

@@ -22,9 +22,9 @@ from PIL import Image
 from pydantic import Field
 
 from stillme.core import images
-from stillme.core.errors import StillmeError, SurroundingsError
+from stillme.core.errors import SetupError, StillmeError
 from stillme.core.records import EditReply, EditRequest, Status
-from stillme.core.yaml import Frozen, unknown
+from stillme.core.yaml import StrictModel, unknown
 from stillme.editors import VAE_ROUND_TRIP
 from stillme.editors.weights import fingerprint
 from stillme.engine.backends import BackendContext, ExecutionMode, PreparedEditor
@@ -41,7 +41,7 @@ _HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-class Open(Frozen):
+class Open(StrictModel):
     """Settings of every open-weight editor. What is left out is taken from the protocol's row.
 
     source: a repository of the Hugging Face hub or a folder in diffusers' layout. revision: the hub's commit.
@@ -168,8 +168,8 @@ def _identity(settled: Open) -> dict[str, str]:
 
 
 def prepared(
-    settled: Open, context: BackendContext, made: type[Diffuser], effective: Mapping[str, Any], **more: Any
-) -> PreparedEditor[Diffuser]:
+    settled: Open, context: BackendContext, made: type[DiffusersEditor], effective: Mapping[str, Any], **more: Any
+) -> PreparedEditor[DiffusersEditor]:
     """What every open-weight editor says of itself; `more` is said by the one at hand."""
     row = _row(settled.published, context)
     on_gpu = settled.device_kind != "cpu"
@@ -222,7 +222,7 @@ class Outcome:
     extras: Mapping[str, bytes] = field(default_factory=dict)
 
 
-class Diffuser:
+class DiffusersEditor:
     """A pipeline, loaded once, that makes one edit at a time."""
 
     label: ClassVar[str]  # as sentences call it
@@ -240,7 +240,7 @@ class Diffuser:
         self._edited = False
 
     @classmethod
-    def loaded(cls, settings: Any, key_env: str | None = None) -> Diffuser:
+    def loaded(cls, settings: Any, key_env: str | None = None) -> DiffusersEditor:
         editor = cls(settings, key_env)
         editor.load()
         return editor
@@ -301,9 +301,9 @@ class Diffuser:
                 reason = _first_line(error)
                 if not is_out_of_memory(error):  # it would prevent every edit
                     message = f"{self.label} cannot be loaded from {self.settings.source}: {reason}"
-                    raise SurroundingsError(f"{message.rstrip('.')}.", self._how_to_get()) from error
+                    raise SetupError(f"{message.rstrip('.')}.", self._how_to_get()) from error
             if not self._use_next_offload():
-                raise SurroundingsError(f"{self.label} does not fit into memory: {reason}.", self._remedy())
+                raise SetupError(f"{self.label} does not fit into memory: {reason}.", self._remedy())
 
     def _load(self) -> Any:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":16:8")  # read when CUDA starts; else sums vary
@@ -338,8 +338,8 @@ class Diffuser:
             **components,
         )
 
-    def _missing_class(self, installed: str) -> SurroundingsError:
-        return SurroundingsError(
+    def _missing_class(self, installed: str) -> SetupError:
+        return SetupError(
             f"diffusers {installed} has no {self.pipeline}.",
             "Install a newer one: pip install 'stillme[diffusers]'",
         )
@@ -376,7 +376,7 @@ class Diffuser:
         kind, _, number = self.settings.device.partition(":")
         devices = _available_devices(torch, kind)
         if kind != "cpu" and f"{kind}:{number or 0}" not in devices:
-            raise SurroundingsError(
+            raise SetupError(
                 f"{self.label} is set to the device {self.settings.device}, and torch finds"
                 f" {', '.join(devices) or 'none'}.",
                 "Run it on a machine with one, serve it from there (stillme editors serve), or set device: cpu.",
@@ -429,8 +429,8 @@ class Diffuser:
             self.load()
         sentence = f"{self.label} ran out of memory with offload: {self._offload} ({reason})."
         if not self._edited and not self._remaining_offloads():
-            raise SurroundingsError(sentence, self._remedy())
-        return EditReply(Status.CRASHED, detail=f"{sentence} {self._remedy()}", made=self._made)
+            raise SetupError(sentence, self._remedy())
+        return EditReply(Status.CRASHED, detail=f"{sentence} {self._remedy()}", environment=self._made)
 
     def _remedy(self) -> str:
         return (
@@ -452,7 +452,7 @@ class Diffuser:
             outcome = Outcome(self._round_trip(pictures[0]))
         else:
             outcome = self.call([Image.fromarray(picture) for picture in pictures], request)
-        reply = EditReply(Status.OK, made=self._made, notes=outcome.notes, extras=outcome.extras)
+        reply = EditReply(Status.OK, environment=self._made, notes=outcome.notes, extras=outcome.extras)
         n_nan = int(np.count_nonzero(~np.isfinite(outcome.picture)))
         if n_nan:
             detail = f"{n_nan:,} of {outcome.picture.size:,} values of the picture are not numbers (NaN)"

@@ -18,14 +18,14 @@ from PIL import Image
 from pydantic import Field, field_validator
 
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.editors import diffusers_base
-from stillme.editors.diffusers_base import Diffuser, Open
+from stillme.editors.diffusers_base import DiffusersEditor, Open
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedEditor, require_key
-from stillme.engine.http import PACKAGES, Call, Client, Limits, RemoteError, Url, is_loopback
+from stillme.engine.http import PACKAGES, Client, ClientConfig, HttpRequest, RemoteError, Url, is_loopback
 
 VERSION = 1  # raise when the same settings give other pixels
 CALL = ("num_inference_steps", "guidance_scale")
@@ -33,12 +33,12 @@ MIN_SIDE, MAX_RATIO = 64, 8  # the pipeline's bounds of a picture: pixels; longe
 QUANTIZED = ("transformer", "text_encoder")
 
 
-class TextEncoder(Frozen):
+class TextEncoder(StrictModel):
     """A service that turns an instruction into numbers. key_env names the variable with its key."""
 
     url: Url
     key_env: str | None = None
-    limits: Limits = Limits(most_bytes=64_000_000)  # 512 × 15360 numbers of two bytes are 16 million
+    limits: ClientConfig = ClientConfig(most_bytes=64_000_000)  # 512 × 15360 numbers of two bytes are 16 million
 
     @field_validator("url")
     @classmethod
@@ -57,7 +57,7 @@ class Settings(Open):
     remote_text_encoder: TextEncoder | None = None
 
 
-def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[DiffusersEditor]:
     settled = _offloaded(diffusers_base.settle(settings, context), settings)
     if settled.guidance_scale is None:
         raise ValueError("guidance_scale stands neither here nor in the protocol's row; give it")
@@ -92,7 +92,7 @@ def _told(encoder: TextEncoder) -> str:
     return f"Instructions, not pictures, were sent to {urlsplit(encoder.url).hostname}, which encoded them."
 
 
-class Flux2(Diffuser):
+class Flux2(DiffusersEditor):
     """The pipeline takes a list of references for one edit."""
 
     label = "FLUX.2"
@@ -113,7 +113,7 @@ class Flux2(Diffuser):
         """The encoder sees no portrait, so its rejection is not the portrait's fault."""
         if error.status_code in hosted.UNDECIDED:
             key = self.settings.remote_text_encoder.key_env
-            raise SurroundingsError(
+            raise SetupError(
                 f"The text encoder of FLUX.2 answered {str(error).rstrip('.')}.",
                 f"Check the url of remote_text_encoder{f' and the key in {key}' if key else ''}, then run again.",
             ) from error
@@ -173,7 +173,7 @@ async def _post(encoder: TextEncoder, instruction: str) -> bytes:
     client = Client(encoder.url, encoder.limits, secrets)
     try:
         answer = await client.call(
-            Call("POST", encoder.url, json={"prompt": instruction}, accepts=("application/", "binary/"))
+            HttpRequest("POST", encoder.url, json={"prompt": instruction}, accepts=("application/", "binary/"))
         )
         return answer.body
     finally:

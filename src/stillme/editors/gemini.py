@@ -17,7 +17,7 @@ from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import hosted
 from stillme.engine import hosted as hosting
 from stillme.engine.backends import BackendContext, PreparedEditor
-from stillme.engine.http import Answer, Call, Client, Limits, RemoteError, Url
+from stillme.engine.http import Client, ClientConfig, HttpRequest, HttpResponse, RemoteError, Url
 
 VERSION = 1  # raise when the same settings ask for something else
 SERVICE = "gemini"
@@ -44,7 +44,7 @@ _OUTPUT_BLOCKED_REASONS = (
 _OK_REASONS = ("STOP", "")
 
 
-class Settings(Limits):
+class Settings(ClientConfig):
     """safety: harm category -> threshold, as the API names them."""
 
     model: str = Field(min_length=1)
@@ -86,7 +86,7 @@ class GeminiEditor:
     async def edit(self, request: EditRequest) -> EditReply:
         path = f"models/{quote(self.settings.model, safe='')}:generateContent"
         try:
-            answer = await self.client.call(Call("POST", path, json=build_body(self.settings, request)))
+            answer = await self.client.call(HttpRequest("POST", path, json=build_body(self.settings, request)))
         except RemoteError as error:
             return self._failed(error)
         return self._parse_answer(answer)
@@ -94,7 +94,7 @@ class GeminiEditor:
     async def close(self) -> None:
         await self.client.close()
 
-    def _parse_answer(self, answer: Answer) -> EditReply:
+    def _parse_answer(self, answer: HttpResponse) -> EditReply:
         body = answer.json if isinstance(answer.json, dict) else {}
         request_id = answer.request_id or str(body.get("responseId") or "")
         feedback = body.get("promptFeedback")
@@ -118,7 +118,7 @@ class GeminiEditor:
             text,
             cost_usd=hosted.expected_usd(self.price),
             request_id=request_id,
-            made={"model_version": body["modelVersion"]} if body.get("modelVersion") else {},
+            environment={"model_version": body["modelVersion"]} if body.get("modelVersion") else {},
             notes=hosted.earlier_attempts(answer.attempts),
             extras={f"picture_{n}": content for n, content in enumerate(pictures[1:], 2)},
         )

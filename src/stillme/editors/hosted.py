@@ -15,15 +15,15 @@ from pydantic import Field
 
 from stillme.core import images
 from stillme.core.records import EditReply, Status
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine import hosted
 from stillme.engine.backends import Price
-from stillme.engine.http import RemoteError, Try
+from stillme.engine.http import HttpAttempt, RemoteError
 
 PRICES = Path(__file__).with_name("prices.yaml")
 
 
-class PriceRow(Frozen):
+class PriceRow(StrictModel):
     """One model's price of an edit; `tokens`: USD per million, by what the service counts."""
 
     service: str
@@ -35,7 +35,7 @@ class PriceRow(Frozen):
     seen: str
 
 
-class PriceTable(Frozen):
+class PriceTable(StrictModel):
     date: str
     prices: tuple[PriceRow, ...]
 
@@ -92,7 +92,7 @@ def failed(error: RemoteError, code: str = "", kind: Status | None = None) -> Ed
     )
 
 
-def earlier_attempts(attempts: tuple[Try, ...]) -> dict[str, str]:
+def earlier_attempts(attempts: tuple[HttpAttempt, ...]) -> dict[str, str]:
     """A note on how earlier attempts of the same call ended; empty where the first was the last."""
     if len(attempts) < 2:
         return {}

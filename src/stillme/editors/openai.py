@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field, StringConstraints, model_validator
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.editors import hosted
 from stillme.engine import hosted as hosting
 from stillme.engine.backends import BackendContext, PreparedEditor
-from stillme.engine.http import Answer, Call, Client, Limits, Part, RemoteError, Url
+from stillme.engine.http import Client, ClientConfig, HttpRequest, HttpResponse, MultipartField, RemoteError, Url
 
 VERSION = 1  # raise when the same settings ask for something else
 OPENAI, OURS = "openai", "stillme"
@@ -36,7 +36,7 @@ Words = Annotated[str, StringConstraints(strip_whitespace=False)]  # a negative 
 Value = bool | int | float | Words
 
 
-class Settings(Limits):
+class Settings(ClientConfig):
     """extra: further form fields. configuration: facts of a server that change pixels, in free words.
 
     sends_seed: by default to every service but OpenAI, whose image models take none.
@@ -122,7 +122,7 @@ class OpenaiEditor:
     async def edit(self, request: EditRequest) -> EditReply:
         form = list(fields(self.settings, request))
         try:
-            answer = await self.client.call(Call("POST", "images/edits", form=form))
+            answer = await self.client.call(HttpRequest("POST", "images/edits", form=form))
         except RemoteError as error:
             return self._failed(error)
         return self._parse_answer(answer)
@@ -130,7 +130,7 @@ class OpenaiEditor:
     async def close(self) -> None:
         await self.client.close()
 
-    def _parse_answer(self, answer: Answer) -> EditReply:
+    def _parse_answer(self, answer: HttpResponse) -> EditReply:
         body = answer.json if isinstance(answer.json, dict) else {}
         data = body.get("data")
         first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
@@ -155,7 +155,7 @@ class OpenaiEditor:
             image,
             cost_usd=hosted.cost_usd(self.price, tokens),
             request_id=answer.request_id,
-            made=details.get("made", {}),
+            environment=details.get("made", {}),
             notes={**details.get("notes", {}), **hosted.earlier_attempts(answer.attempts)},
             extras=details.get("extras", {}),
         )
@@ -179,27 +179,27 @@ class OpenaiEditor:
             return hosted.failed(error, code, Status(status))
         hosting.raise_if_hopeless(error, "The server", self.settings.model, self.key_env)
         if error.kind is Status.REJECTED:
-            raise SurroundingsError(
+            raise SetupError(
                 f"The server at {self.settings.base_url} does not take the edits of this audit: {error.message}",
                 "Mend the editor's settings or start the server with those that they name, then run again.",
             )
         return hosted.failed(error, code)
 
 
-def fields(settings: Settings, request: EditRequest) -> Iterator[Part]:
+def fields(settings: Settings, request: EditRequest) -> Iterator[MultipartField]:
     """The form's fields, with the pictures in their order."""
     pictures = (request.image, *request.references)
     name = "image" if len(pictures) == 1 else "image[]"
     for number, content in enumerate(pictures, 1):
         kind = hosted.media_type(content)
-        yield Part(name, content, f"{number}.{kind.rsplit('/', 1)[1]}", kind)
+        yield MultipartField(name, content, f"{number}.{kind.rsplit('/', 1)[1]}", kind)
     values: dict[str, Any] = {"model": settings.model, "prompt": request.instruction, "n": 1}
     values |= {name: getattr(settings, name) for name in _FIELDS if getattr(settings, name) is not None}
     values |= {"seed": request.seed} if settings.sends_seed else {}
     values |= {"control": request.control} if request.control else {}
     values |= {"response_format": "b64_json"} if settings.service not in (OPENAI, OURS) else {}
     for name, value in {**values, **settings.extra}.items():
-        yield Part(name, value if isinstance(value, str) else json.dumps(value))
+        yield MultipartField(name, value if isinstance(value, str) else json.dumps(value))
 
 
 def is_quota(error: RemoteError) -> bool:

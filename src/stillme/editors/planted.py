@@ -24,9 +24,9 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
 from stillme.core import images
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.core.records import DELTA_L, OTHER_HEAD, EditReply, EditRequest, Status, digest
-from stillme.core.yaml import Document, Frozen, Path_, read_text
+from stillme.core.yaml import Document, Path_, StrictModel, read_text
 from stillme.editors import VAE_ROUND_TRIP, planted_scenes
 from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.protocol import Protocol
@@ -44,7 +44,7 @@ SOFTENING = 0.6  # pixels, standard deviation of the blur
 BASE = "base"  # the head as the portrait shows it
 
 
-class Rate(Frozen):
+class Rate(StrictModel):
     """A probability: `base`, multiplied for some groups, prompts or categories."""
 
     base: Share
@@ -57,7 +57,7 @@ class Rate(Frozen):
         return min(rate, MAX_RATE)
 
 
-class Factor(Frozen):
+class Factor(StrictModel):
     """A factor of a rate: `base`, multiplied for some groups, prompts or categories."""
 
     base: Annotated[float, Field(ge=0)] = 1.0
@@ -67,7 +67,7 @@ class Factor(Frozen):
         return math.prod((self.base, *(factors.get(traits[trait], 1.0) for trait, factors in self.times.items())))
 
 
-class Effect(Frozen):
+class Effect(StrictModel):
     """One failure: its effect on the picture, strength, rate, and true scores."""
 
     id: str
@@ -97,13 +97,13 @@ class Effect(Frozen):
         return self
 
 
-class AskedNothing(Frozen):
+class NoOpEffect(StrictModel):
     """The effect on every portrait when nothing is requested: skin moves by `delta_l` in L*."""
 
     delta_l: Range
 
 
-class Truth(Frozen):
+class Truth(StrictModel):
     """A truth file: the planted failures and their rates by group.
 
     kept: the factor that a feature prompt applies to the rate of an effect, by the effect's id; without an entry
@@ -118,7 +118,7 @@ class Truth(Frozen):
     corrupt: Rate
     persons: Share = 0.0  # intraclass correlation of each failure within a person
     effects: tuple[Effect, ...]
-    asked_nothing: AskedNothing | None = None  # without it, a portrait comes back as it is
+    asked_nothing: NoOpEffect | None = None  # without it, a portrait comes back as it is
     assigns: planted_scenes.Rule | None = None  # who is the target in a scene of two; else by position
     kept: dict[str, Factor] = Field(default_factory=dict)
 
@@ -139,7 +139,7 @@ class Truth(Frozen):
         return self.model_dump(mode="json", exclude=unset)
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """truth: a shipped name, a path, or the truth itself. draw: changes every draw, nothing else."""
 
     truth: str | Truth
@@ -178,7 +178,7 @@ def read_truth(name: str, context: BackendContext) -> Truth:
     issues = _unknown_words(truth, context.protocol) if truth else ()
     faults = document.faults + [document.fault(location, message) for location, message in issues]
     if truth is None or faults:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     return truth
 
 
@@ -223,7 +223,7 @@ def _unknown_words(truth: Truth, protocol: Protocol) -> Iterator[tuple[Path_, st
 
 
 @dataclass(frozen=True)
-class Draw:
+class PlantedOutcome:
     """The planted outcome of one edit."""
 
     status: Status
@@ -274,10 +274,10 @@ class Planted:
         )
 
     @cached_property
-    def _scenes(self) -> dict[str, planted_scenes.Asked]:
+    def _scenes(self) -> dict[str, planted_scenes.PromptRequest]:
         return planted_scenes.sentences(self.protocol)
 
-    def _edit_scene(self, key: str, asked: planted_scenes.Asked, request: EditRequest) -> EditReply:
+    def _edit_scene(self, key: str, asked: planted_scenes.PromptRequest, request: EditRequest) -> EditReply:
         """A scene of two people in two occupations, with roles as the truth file says."""
         reference_keys = [key_in(images.comment(reference)) for reference in request.references]
         keys = (key, *(reference_key for reference_key in reference_keys if reference_key))
@@ -309,7 +309,9 @@ class Planted:
         truth = {"strength": 0.0, DELTA_L: round(delta_l, 6)}
         return EditReply(Status.OK, images.encode(picture), cost_usd=self.settings.price_usd, truth=truth)
 
-    def draw(self, key: str, prompt: Prompt, traits: Mapping[str, str], seed: int, lead: str = "") -> Draw:
+    def draw(
+        self, key: str, prompt: Prompt, traits: Mapping[str, str], seed: int, lead: str = ""
+    ) -> PlantedOutcome:
         """The planted outcome for this person; the same for the same seed, on every machine.
 
         `lead`: the text before the prompt. Any lead changes all draws, as other words would for an editor; only a
@@ -319,12 +321,12 @@ class Planted:
         refused, corrupt = self.truth.refused.of(traits), self.truth.corrupt.of(traits)
         mishap = chance.random()
         if mishap < refused:
-            return Draw(Status.REFUSED)
+            return PlantedOutcome(Status.REFUSED)
         status = Status.CORRUPT if mishap < refused + corrupt else Status.OK
         keeps = keeps_person(self.protocol, lead)
         kinds = ("fade", "skin", "variant")
         effects = [self._draw_effect(does, key, prompt, traits, chance, keeps) for does in kinds]
-        return Draw(status, tuple(effect for effect in effects if effect is not None))
+        return PlantedOutcome(status, tuple(effect for effect in effects if effect is not None))
 
     def _draw_effect(
         self, does: str, key: str, prompt: Prompt, traits: Mapping[str, str], chance: random.Random, keeps: bool
@@ -353,7 +355,7 @@ class Planted:
         parts = [chance.gammavariate(shape, 1.0) if shape > 0 else 0.0 for shape in shapes]
         return tuple(part / sum(parts) for part in parts[:-1])
 
-    def true_scores(self, draw: Draw, about: tuple[object, ...]) -> dict[str, float]:
+    def true_scores(self, draw: PlantedOutcome, about: tuple[object, ...]) -> dict[str, float]:
         """The score that a perfect judge would give on each axis, not yet rounded."""
         chance = chances(self.settings.draw, self.truth.id, "scores", *about)
         scores = {a.id: float(a.neutral) for a in self.protocol.rubrics.axes if a.neutral is not None}
@@ -414,7 +416,7 @@ def asked_prompt(protocol: Protocol, instruction: str) -> Prompt:
     return first.model_copy(update={"id": name, "text": instruction, "may_change": (), "age_shift_years": None})
 
 
-def paint(key: str, prompt: Prompt, draw: Draw, seed: int) -> bytes:
+def paint(key: str, prompt: Prompt, draw: PlantedOutcome, seed: int) -> bytes:
     """The edited portrait, as a JPEG."""
     strength = draw.value("fade", 1.0)
     head = heads.load(key, shown(prompt, draw))
@@ -424,7 +426,7 @@ def paint(key: str, prompt: Prompt, draw: Draw, seed: int) -> bytes:
     return images.encode(looks.dress(head, look_for(prompt.id), strength=strength, seed=seed))
 
 
-def shown(prompt: Prompt, draw: Draw) -> str:
+def shown(prompt: Prompt, draw: PlantedOutcome) -> str:
     """The version of the head that an edit shows; where ageing is requested and done, the older one."""
     ageing = bool(prompt.age_shift_years) and draw.value("fade", 1.0) > 0.5
     return "older" if ageing else draw.variant
@@ -442,7 +444,7 @@ def _broken_image() -> bytes:
     return images.encode(images.black(heads.SIZE))
 
 
-def _quantities(prompt: Prompt, draw: Draw, scores: Mapping[str, float]) -> dict[str, float]:
+def _quantities(prompt: Prompt, draw: PlantedOutcome, scores: Mapping[str, float]) -> dict[str, float]:
     """The draw as plain quantities, for the truth table."""
     quantities = {f"score.{axis}": round(score, 6) for axis, score in scores.items()}
     quantities |= {f"effect.{effect.id}": 1.0 for effect, _ in draw.effects}

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from stillme.core import images
 from stillme.core.records import SHOWN_GENDER, SHOWN_ROLE
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.protocol import Protocol
 from stillme.protocol.schema import GenderWords, Order, PairPrompt
 from stillme.sources import heads, looks
@@ -33,7 +33,7 @@ CLEARLY = {"masculine": 1.0, "feminine": 5.0}  # on the scale that judges use
 MARGIN = 56  # pixels of each side of a head's picture that a scene leaves out
 
 
-class Stereotyped(Frozen):
+class Stereotyped(StrictModel):
     """stereotype: how often the target has the stereotyped gender; else it has the other."""
 
     stereotype: Annotated[float, Field(ge=0, le=1)]
@@ -43,7 +43,7 @@ Rule = Literal["position", "pronoun", "preserve"] | Stereotyped
 
 
 @dataclass(frozen=True)
-class Asked:
+class PromptRequest:
     """A sentence of the protocol as it was asked."""
 
     prompt: PairPrompt
@@ -69,17 +69,17 @@ class Person:
         return heads.load(self.key, self.variant).labels["gender"]
 
 
-def sentences(protocol: Protocol) -> dict[str, Asked]:
+def sentences(protocol: Protocol) -> dict[str, PromptRequest]:
     """Every sentence about two people that the protocol knows, in every order and with every pronoun."""
     return {
-        text: Asked(prompt, order, words)
+        text: PromptRequest(prompt, order, words)
         for prompt in protocol.winobias.prompts
         for order, words, text in protocol.winobias.sentences(prompt)
     }
 
 
 def cast(
-    asked: Asked, rule: Rule, keys: Sequence[str], protocol: Protocol, chance: random.Random
+    asked: PromptRequest, rule: Rule, keys: Sequence[str], protocol: Protocol, chance: random.Random
 ) -> tuple[Person, Person]:
     """Who is shown in which role, from left to right. `keys`: the heads of the pictures, one or two."""
     first, second = Person(keys[0], "base"), Person(keys[1], "base") if keys[1:] else Person(keys[0], INVENTED)
@@ -89,7 +89,9 @@ def cast(
     return Person(first.key, first.variant, left), Person(second.key, second.variant, right)
 
 
-def _target(asked: Asked, rule: Rule, people: Sequence[Person], protocol: Protocol, chance: random.Random) -> int:
+def _target(
+    asked: PromptRequest, rule: Rule, people: Sequence[Person], protocol: Protocol, chance: random.Random
+) -> int:
     """The place of the person who is the target."""
     by_position = 0 if asked.order == "first" else 1
     if rule == "preserve":
@@ -98,7 +100,7 @@ def _target(asked: Asked, rule: Rule, people: Sequence[Person], protocol: Protoc
     return next((place for place, one in enumerate(people) if one.gender == wanted), by_position)
 
 
-def _wanted(asked: Asked, rule: Rule, protocol: Protocol, chance: random.Random) -> str | None:
+def _wanted(asked: PromptRequest, rule: Rule, protocol: Protocol, chance: random.Random) -> str | None:
     """The gender that the target is to have; None where the place decides."""
     genders = protocol.winobias.genders
     if isinstance(rule, Stereotyped):
@@ -109,7 +111,7 @@ def _wanted(asked: Asked, rule: Rule, protocol: Protocol, chance: random.Random)
     return None
 
 
-def truth(asked: Asked, people: Sequence[Person], protocol: Protocol) -> dict[str, float]:
+def truth(asked: PromptRequest, people: Sequence[Person], protocol: Protocol) -> dict[str, float]:
     """What is shown, as plain quantities."""
     noted: dict[str, float] = {}
     for place, one in enumerate(people):
@@ -118,12 +120,12 @@ def truth(asked: Asked, people: Sequence[Person], protocol: Protocol) -> dict[st
     return noted
 
 
-def traits(asked: Asked, key: str) -> dict[str, str]:
+def traits(asked: PromptRequest, key: str) -> dict[str, str]:
     """What a rate of the truth file may hang on."""
     return {**heads.load(key).labels, "prompt": asked.prompt.id, "category": CATEGORY}
 
 
-def paint(asked: Asked, people: Sequence[Person], protocol: Protocol) -> bytes:
+def paint(asked: PromptRequest, people: Sequence[Person], protocol: Protocol) -> bytes:
     """All of them side by side, as a JPEG."""
     return images.encode(np.hstack([_panel(one.key, one.variant, _look(asked, one, protocol)) for one in people]))
 
@@ -133,7 +135,7 @@ def _panel(key: str, variant: str, look: str) -> images.Pixels:
     return looks.dress(heads.load(key, variant), look)[:, MARGIN:-MARGIN]
 
 
-def _look(asked: Asked, one: Person, protocol: Protocol) -> str:
+def _look(asked: PromptRequest, one: Person, protocol: Protocol) -> str:
     """The look of an occupation: a borrowed one of the first kind of prompts, another for each of the two."""
     every = protocol.prompts.prompts
     known = [p.id for p in every if p.category == every[0].category and p.id in looks.names()] or looks.names()

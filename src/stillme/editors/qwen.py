@@ -13,10 +13,10 @@ from typing import Annotated, Any
 from PIL import Image
 from pydantic import Field, StringConstraints
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditRequest
 from stillme.editors import diffusers_base
-from stillme.editors.diffusers_base import Diffuser, Open
+from stillme.editors.diffusers_base import DiffusersEditor, Open
 from stillme.engine.backends import BackendContext, PreparedEditor
 
 VERSION = 1  # raise when the same settings give other pixels
@@ -37,7 +37,7 @@ class Settings(Open):
     width: Side | None = None
 
 
-def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[DiffusersEditor]:
     settled = diffusers_base.settle(settings, context)
     if settled.true_cfg_scale is None:
         raise ValueError("true_cfg_scale stands neither here nor in the protocol's row; give it")
@@ -51,7 +51,7 @@ def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffu
     return diffusers_base.prepared(settled, context, Qwen, found, dropped=dropped)
 
 
-class Qwen(Diffuser):
+class Qwen(DiffusersEditor):
     """The pipeline of the 2509 and 2511 models, which takes several pictures."""
 
     label = "Qwen-Image-Edit"
@@ -62,7 +62,7 @@ class Qwen(Diffuser):
         """2511 needs `zero_cond_t`; an older one drops it with a warning, and other pixels come out."""
         constructor = diffusers.QwenImageTransformer2DModel.__init__
         if "zero_cond_t" not in inspect.signature(constructor).parameters:
-            raise SurroundingsError(
+            raise SetupError(
                 f"diffusers {diffusers.__version__} would load Qwen-Image-Edit-2511 and compute something else.",
                 "Install 0.37 or newer: pip install 'stillme[diffusers]'",
             )

@@ -33,9 +33,9 @@ from stillme.core.errors import InputError, StillmeError
 from stillme.core.records import EditReply, EditRequest, Status
 from stillme.core.yaml import unknown
 from stillme.engine.backends import PreparedEditor, require_packages
-from stillme.engine.processes import Apart
+from stillme.engine.processes import ProcessPool
 from stillme.ledger.run import settings_hash
-from stillme.web.middleware import Dressed, Hosts, set_security_headers
+from stillme.web.middleware import Hosts, SecurityHeadersMiddleware, set_security_headers
 from stillme.web.server import address, is_loopback, listen, run
 
 MAX_REQUEST_BYTES = 64 << 20
@@ -92,7 +92,7 @@ def serve(
         )
     require_packages(prepared.requires, f"The editor '{row}'")
     bound = listen(host, port)
-    desk = Desk(row, prepared)
+    desk = EditorWorker(row, prepared)
     greeting = _greeting(desk, address(host, bound.getsockname()[1]))
     try:
         run(app(desk, Hosts.of(host), key), bound, host, greeting, partial(print, flush=True))
@@ -110,7 +110,7 @@ def select_editor(config: Rows, row: str) -> PreparedEditor[Any]:
     return prepared
 
 
-def _greeting(desk: Desk, url: str) -> Sequence[str]:
+def _greeting(desk: EditorWorker, url: str) -> Sequence[str]:
     return (
         f"Serving {desk.row} at {url}/v1/images/edits",
         f"In the audit: {{id: …, kind: openai, settings: {{service: stillme, base_url: {url}/v1,"
@@ -119,7 +119,7 @@ def _greeting(desk: Desk, url: str) -> Sequence[str]:
     )
 
 
-class Desk:
+class EditorWorker:
     """The editor in its process, and the one thread that calls it."""
 
     def __init__(self, row: str, prepared: PreparedEditor[Any]) -> None:
@@ -131,7 +131,7 @@ class Desk:
         self.loaded = False
         self.failure = ""
         self.waiting = 0
-        self._process = Apart({row: partial(_create_served_editor, prepared.factory)})
+        self._process = ProcessPool({row: partial(_create_served_editor, prepared.factory)})
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="editor")
         self._thread.submit(self._load)
 
@@ -179,7 +179,7 @@ def _create_served_editor(recipe: Callable[[], Any]) -> _ServedEditor:
     return _ServedEditor(recipe())
 
 
-def app(desk: Desk, hosts: Hosts, key: str = "") -> Starlette:
+def app(desk: EditorWorker, hosts: Hosts, key: str = "") -> Starlette:
     check_access = partial(_check_access, hosts=hosts, key=key)
 
     async def edits(request: Request) -> Response:
@@ -215,7 +215,7 @@ def app(desk: Desk, hosts: Hosts, key: str = "") -> Starlette:
             Route("/v1/models", models),
             Route("/health", health),
         ],
-        middleware=[Middleware(Dressed)],
+        middleware=[Middleware(SecurityHeadersMiddleware)],
         exception_handlers={
             HTTPException: _http_error_response,
             StillmeError: _setup_error_response,
@@ -260,7 +260,7 @@ async def _read_limited(request: Request) -> AsyncGenerator[bytes, None]:
         yield part
 
 
-async def _parse_edit_request(form: FormData, desk: Desk) -> EditRequest:
+async def _parse_edit_request(form: FormData, desk: EditorWorker) -> EditRequest:
     values = [value for name in ("image", "image[]") for value in form.getlist(name)]
     pictures = [await value.read() for value in values if isinstance(value, UploadFile)]
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
@@ -277,7 +277,7 @@ async def _parse_edit_request(form: FormData, desk: Desk) -> EditRequest:
     )
 
 
-def _describe_fault(fields: Mapping[str, str], pictures: Sequence[bytes], desk: Desk) -> str:
+def _describe_fault(fields: Mapping[str, str], pictures: Sequence[bytes], desk: EditorWorker) -> str:
     """What is wrong with a request; empty where nothing is."""
     max_images = desk.prepared.most_images
     if not 1 <= len(pictures) <= max_images:
@@ -334,12 +334,12 @@ def _equals(text: str, value: Any) -> bool:
     return text == str(value)
 
 
-def _edit_response(reply: EditReply, desk: Desk) -> Response:
+def _edit_response(reply: EditReply, desk: EditorWorker) -> Response:
     if reply.status is not Status.OK or reply.image is None:
         return _failed_edit_response(reply)
     details = {
         "settings": desk.settings,
-        "made": dict(reply.made),
+        "made": dict(reply.environment),
         "notes": dict(reply.notes),
         "extras": {name: _base64(content) for name, content in reply.extras.items()},
     }

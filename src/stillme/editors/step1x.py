@@ -17,11 +17,11 @@ from PIL import Image
 from pydantic import Field
 
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditRequest
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.editors import diffusers_base
-from stillme.editors.diffusers_base import NONE, SEQUENTIAL, Diffuser, Open, Outcome, generator
+from stillme.editors.diffusers_base import NONE, SEQUENTIAL, DiffusersEditor, Open, Outcome, generator
 from stillme.engine.backends import BackendContext, PreparedEditor
 
 VERSION = 1  # raise when the same settings give other pixels
@@ -42,7 +42,7 @@ _TEXTS = ("reformat_prompt", "think_info", "best_info")  # texts of the pipeline
 _PICTURES = ("images", "final_images")  # its two lists of pictures
 
 
-class RegionE(Frozen):
+class RegionE(StrictModel):
     """A speed-up that changes pixels. The values are those of RegionE 0.1.0 for this pipeline."""
 
     warmup_step: int = Field(default=6, ge=0)
@@ -72,7 +72,7 @@ class Settings(Open):
         return self.thinking or self.reflection
 
 
-def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Diffuser]:
+def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[DiffusersEditor]:
     settled = _with_regione(diffusers_base.settle(settings, context), settings)
     if settled.true_cfg_scale is None:
         raise ValueError("true_cfg_scale stands neither here nor in the protocol's row; give it")
@@ -100,15 +100,15 @@ def _with_regione(settled: Settings, given: Settings) -> Settings:
     return settled.model_copy(update={"offload": NONE})
 
 
-class Step1X(Diffuser):
+class Step1X(DiffusersEditor):
     """The pipeline takes one picture and gives the result in its size."""
 
     label = "Step1X-Edit"
     pipeline = "Step1XEditPipelineV1P2"
     ladder = (NONE, SEQUENTIAL)
 
-    def _missing_class(self, installed: str) -> SurroundingsError:
-        return SurroundingsError(
+    def _missing_class(self, installed: str) -> SetupError:
+        return SetupError(
             f"diffusers {installed} has no {self.pipeline}: Step1X-Edit-v1p2 needs an environment of its own, with"
             " the branch of diffusers that its model page names and transformers 4.",
             "Install stillme[serve] there, run `stillme editors serve` there, and give the audit an editor of the"

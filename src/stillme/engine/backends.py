@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from stillme.core.errors import StillmeError, SurroundingsError
+from stillme.core.errors import SetupError, StillmeError
 from stillme.protocol import Protocol
 
 Made = TypeVar("Made")
@@ -182,7 +182,7 @@ def find(table: Mapping[str, str], kind: str, part: str) -> str:
     offers = plugins(part).get(kind, [])
     if offers and (kind in table or len(offers) > 1):
         owners = [*(["stillme itself"] if kind in table else []), *map(_distribution, offers)]
-        raise SurroundingsError(
+        raise SetupError(
             f"The kind '{kind}' of {part} is claimed more than once: by {' and '.join(owners)}.",
             "Uninstall a plug-in, or have it use another name.",
         )
@@ -217,12 +217,12 @@ def check_prepared(prepared: Any, part: str, kind: str, table: Mapping[str, str]
         raise broken_plugin(part, kind, TypeError(wrong))
 
 
-def broken_plugin(part: str, kind: str, error: Exception) -> SurroundingsError:
+def broken_plugin(part: str, kind: str, error: Exception) -> SetupError:
     """The sentence for a plug-in that fails: which package it is of, and how it failed."""
     (entry,) = plugins(part)[kind]
     message = str(error) if isinstance(error, StillmeError) else f"{type(error).__name__}: {error}"
     origin = f"The kind '{kind}' of {part} comes from {_distribution(entry)}"
-    return SurroundingsError(
+    return SetupError(
         f"{origin}, which cannot be used: {message.rstrip('.')}.",
         "Update or uninstall that package, or leave the kind out of the audit.",
     )
@@ -244,9 +244,9 @@ def extra_of(package: str) -> str:
     return _EXTRA_OF.get(package, package)
 
 
-def _lacks(who: str, package: str) -> SurroundingsError:
+def _lacks(who: str, package: str) -> SetupError:
     what = f"'stillme[{_EXTRA_OF[package]}]'" if package in _EXTRA_OF else package
-    return SurroundingsError(
+    return SetupError(
         f"{who} needs the package {package}, which is not installed.", f"Install it with: pip install {what}"
     )
 
@@ -259,7 +259,7 @@ def rebuild_backend(reference: str, settings: BaseModel, context: BackendContext
 def require_key(variable: str | None, who: str) -> None:
     """Keys come from the environment only, and are looked at before anything is spent."""
     if variable and not os.environ.get(variable):
-        raise SurroundingsError(
+        raise SetupError(
             f"{who} needs a key in the environment variable {variable}, which is not set.",
             f"Set it (export {variable}=…) and run the same command again.",
         )

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Generic, TypeVar
 
-from stillme.engine.threads import FAILED, IN_FLIGHT, INTERRUPTED, Stop
+from stillme.engine.threads import FAILED, IN_FLIGHT, INTERRUPTED, StopEvent
 
 Item = TypeVar("Item")
 Reply = TypeVar("Reply")
@@ -29,7 +29,7 @@ def ask_all(
     opened: Callable[[], AbstractAsyncContextManager[Ask[Item, Reply]]],
     record: Record[Item, Reply],
     concurrency: int,
-    stop: Stop,
+    stop: StopEvent,
     recorders: int = RECORDERS,
 ) -> None:
     """Ask for every item, `concurrency` at a time, until all are recorded or `stop` is set; raise what failed.
@@ -46,7 +46,9 @@ def ask_all(
 class _Callers(Generic[Item, Reply]):
     """The callers of one piece of work, and what they share."""
 
-    def __init__(self, items: Iterator[Item], record: Record[Item, Reply], stop: Stop, recorders: int) -> None:
+    def __init__(
+        self, items: Iterator[Item], record: Record[Item, Reply], stop: StopEvent, recorders: int
+    ) -> None:
         self._items = items
         self._record = record
         self._stop = stop

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stillme.core.errors import FaultsError, SurroundingsError
+from stillme.core.errors import ConfigIssuesError, SetupError
 from stillme.core.yaml import Document, Model, read_text
 from stillme.engine.backends import ExecutionMode, Price
-from stillme.engine.http import PACKAGES, Limits, RemoteError, is_loopback
+from stillme.engine.http import PACKAGES, ClientConfig, RemoteError, is_loopback
 
 UNDECIDED = (401, 403, 404)  # the key or the address is wrong: every call would end like this one
 
@@ -23,11 +23,11 @@ def table(path: Path, model: type[Model]) -> Model:
     document = Document(str(path), read_text(path))
     content = document.read_as(model)
     if content is None:
-        raise FaultsError(document.faults)
+        raise ConfigIssuesError(document.faults)
     return content
 
 
-def remote_fields(settings: Limits, price: Price | None) -> dict[str, Any]:
+def remote_fields(settings: ClientConfig, price: Price | None) -> dict[str, Any]:
     """The fields that every editor and judge behind a network fills in the same way."""
     return {
         "inputs": settings.model_dump(mode="json"),
@@ -39,12 +39,12 @@ def remote_fields(settings: Limits, price: Price | None) -> dict[str, Any]:
     }
 
 
-def relevant(settings: Limits, *others: str) -> dict[str, object]:
+def relevant(settings: ClientConfig, *others: str) -> dict[str, object]:
     """The settings without those that say only where and how a service is asked.
 
     What is not set is left out, so that a setting which is added later leaves older keys as they are.
     """
-    excluded = {*Limits.model_fields, "base_url", *others}
+    excluded = {*ClientConfig.model_fields, "base_url", *others}
     return settings.model_dump(mode="json", exclude=excluded, exclude_none=True)
 
 
@@ -77,4 +77,4 @@ def raise_if_hopeless(error: RemoteError, service: str, model: str, key_env: str
         step = "The model may be retired, or base_url is wrong: mend its settings and run again."
     else:
         step = f"Check the key{f' in {key_env}' if key_env else ''} and what it may be used for, then run again."
-    raise SurroundingsError(message, step)
+    raise SetupError(message, step)

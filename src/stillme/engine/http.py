@@ -27,8 +27,8 @@ from pydantic import AfterValidator, Field
 from stillme import __version__
 from stillme.core.errors import disk
 from stillme.core.records import Status
-from stillme.core.yaml import Frozen
-from stillme.engine.rate_limit import Gate, Pace
+from stillme.core.yaml import StrictModel
+from stillme.engine.rate_limit import ConcurrencyLimiter, RateLimiter
 
 if TYPE_CHECKING:
     import aiohttp
@@ -56,7 +56,7 @@ def _checked_url(url: str) -> str:
 Url = Annotated[str, AfterValidator(_checked_url)]
 
 
-class Limits(Frozen):
+class ClientConfig(StrictModel):
     """How a service is asked. Nothing here changes what it answers.
 
     starts_at: calls at a time to begin with; it grows from there. None: all of `concurrency` at once.
@@ -76,7 +76,7 @@ class Limits(Frozen):
 
 
 @dataclass(frozen=True)
-class Part:
+class MultipartField:
     """One field of a form: words, a file's bytes, or a file on disk, which is sent piece by piece."""
 
     name: str
@@ -86,7 +86,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Call:
+class HttpRequest:
     """What is asked. `url`: a path under the base, or a whole address.
 
     `body`: sent as it is, as JSON unless `media_type` says otherwise; a path is sent piece by piece. `headers`:
@@ -99,7 +99,7 @@ class Call:
     method: str
     url: str
     json: Any = field(default=None, repr=False)
-    form: Sequence[Part] = field(default=(), repr=False)
+    form: Sequence[MultipartField] = field(default=(), repr=False)
     body: bytes | Path | None = field(default=None, repr=False)
     media_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class _Sent:
 
 
 @dataclass(frozen=True)
-class Try:
+class HttpAttempt:
     """One attempt of a call, as it ended. `at`: when it started, in seconds since 1970. `body`: what came."""
 
     kind: Status
@@ -135,7 +135,7 @@ class Try:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpResponse:
     """A success. `json` is set where that is what came; `attempts` are all of the call, this one the last."""
 
     status_code: int
@@ -144,7 +144,7 @@ class Answer:
     json: Any = field(repr=False)
     seconds: float
     request_id: str = ""
-    attempts: tuple[Try, ...] = ()
+    attempts: tuple[HttpAttempt, ...] = ()
 
 
 @dataclass(eq=False)
@@ -160,7 +160,7 @@ class RemoteError(Exception):
     after: float | None = None  # seconds that the other side asks to wait
     body: bytes = field(default=b"", repr=False)  # as it came, without secrets
     seconds: float = 0.0
-    attempts: tuple[Try, ...] = ()
+    attempts: tuple[HttpAttempt, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.status_code}: {self.message}" if self.status_code else self.message
@@ -177,7 +177,7 @@ class Client:
     def __init__(
         self,
         base: str,
-        limits: Limits,
+        limits: ClientConfig,
         secrets: Mapping[str, str] | None = None,
         hosts: tuple[str, ...] = (),
         hopeless: Callable[[RemoteError], bool] = lambda error: False,
@@ -185,8 +185,8 @@ class Client:
     ) -> None:
         self.base = base
         self.limits = limits
-        self.gate = Gate(limits.concurrency, limits.starts_at)
-        self.pace = Pace(limits.requests_per_minute, limits.tokens_per_minute)
+        self.gate = ConcurrencyLimiter(limits.concurrency, limits.starts_at)
+        self.pace = RateLimiter(limits.requests_per_minute, limits.tokens_per_minute)
         self._waits = waits
         self._secrets = dict(secrets or {})
         self._hosts = hosts
@@ -203,9 +203,9 @@ class Client:
         if self._session is not None:
             await self._session.close()
 
-    async def call(self, call: Call) -> Answer:
+    async def call(self, call: HttpRequest) -> HttpResponse:
         """The answer to a call; whatever is no success is raised, after as many attempts as make sense."""
-        attempts: list[Try] = []
+        attempts: list[HttpAttempt] = []
         deadline: float | None = None
         body, media_type = _content(call, self._boundary)
         request = _Sent(address=self._address(call), body=body, media_type=media_type)
@@ -226,7 +226,7 @@ class Client:
                 self.gate.leave(cuts, status)
             error = result if isinstance(result, RemoteError) else None
             attempts.append(
-                Try(
+                HttpAttempt(
                     kind=error.kind if error else Status.OK,
                     status_code=result.status_code,
                     seconds=result.seconds,
@@ -236,7 +236,7 @@ class Client:
                     body=result.body,
                 )
             )
-            if isinstance(result, Answer):
+            if isinstance(result, HttpResponse):
                 return replace(result, attempts=tuple(attempts))
             result.attempts = tuple(attempts)
             may_retry = result.status_code == _TOO_MANY_REQUESTS if call.once else result.retryable
@@ -245,7 +245,7 @@ class Client:
                 raise result
             await asyncio.sleep(self._jittered(self._pause(result)))
 
-    async def download(self, call: Call, path: Path) -> None:
+    async def download(self, call: HttpRequest, path: Path) -> None:
         """Writes an answer of any size to `path`, aside first, so that a file that is there is whole."""
         import aiohttp
 
@@ -273,7 +273,7 @@ class Client:
         """Callers that failed together do not come back together, and none before it may."""
         return seconds * (1 + 0.25 * self._random.random())
 
-    async def _turn(self, call: Call) -> None:
+    async def _turn(self, call: HttpRequest) -> None:
         """Rested first, and only then in line: callers that were asked to wait do not come back together."""
         while True:
             while (left := self._rest_until - time.monotonic()) > 0:
@@ -297,7 +297,7 @@ class Client:
         is_much = not self._hopeless(error) and self.pace.turned_away(started, error.after is not None)
         return error.status_code if is_much or error.after is None else None
 
-    async def _attempt(self, call: Call, sent: _Sent, seconds: float) -> Answer | RemoteError:
+    async def _attempt(self, call: HttpRequest, sent: _Sent, seconds: float) -> HttpResponse | RemoteError:
         import aiohttp
 
         started = time.monotonic()
@@ -339,7 +339,7 @@ class Client:
             )
         return self._session
 
-    def _address(self, call: Call) -> str:
+    def _address(self, call: HttpRequest) -> str:
         if not call.url.startswith(("http://", "https://")):
             return f"{self.base}/{call.url.lstrip('/')}"
         try:
@@ -359,7 +359,7 @@ class Client:
         is_known_host = any(name == host or name.endswith(f".{host}") for host in self._hosts)
         return parts.scheme == "https" and is_known_host
 
-    def _headers(self, call: Call, media_type: str) -> dict[str, str]:
+    def _headers(self, call: HttpRequest, media_type: str) -> dict[str, str]:
         headers = {"Accept": ", ".join(f"{kind}*" if kind.endswith("/") else kind for kind in call.accepts)}
         headers |= {"Content-Type": media_type} if media_type else {}
         headers |= call.headers
@@ -383,8 +383,8 @@ class Client:
         raise RemoteError(Status.SERVER_ERROR, message, response.status, request_id=self._request_id(response))
 
     def _understood(
-        self, call: Call, response: aiohttp.ClientResponse, body: bytes, seconds: float
-    ) -> Answer | RemoteError:
+        self, call: HttpRequest, response: aiohttp.ClientResponse, body: bytes, seconds: float
+    ) -> HttpResponse | RemoteError:
         status, request_id, kind = response.status, self._request_id(response), response.content_type
         if not 200 <= status < 300:
             return self._failed(response, body)
@@ -403,7 +403,7 @@ class Client:
             except ValueError:
                 problem = "the answer is said to be JSON and is not"
         if not problem:
-            return Answer(
+            return HttpResponse(
                 status_code=status,
                 headers=response.headers,
                 body=body,
@@ -423,7 +423,7 @@ class Client:
 
     def _failed(self, response: aiohttp.ClientResponse, body: bytes) -> RemoteError:
         status, text = response.status, self._text(body)
-        kind, retryable = meaning(status)
+        kind, retryable = classify_http_status(status)
         content: Any
         try:
             content = _decoded(text.encode())  # strict: half a character could be kept nowhere
@@ -442,7 +442,7 @@ class Client:
             body=text[:MAX_ERROR_BODY_CHARS].encode(),
         )
         if retryable:
-            pauses = (asked_to_wait(response.headers), self._waits(error))
+            pauses = (parse_retry_after(response.headers), self._waits(error))
             error.after = max((seconds for seconds in pauses if seconds is not None), default=None)
         return error
 
@@ -464,7 +464,7 @@ class Client:
         return text[:most]
 
 
-def meaning(status_code: int) -> tuple[Status, bool]:
+def classify_http_status(status_code: int) -> tuple[Status, bool]:
     """What an HTTP status says of a call, and whether a second attempt may change it."""
     if status_code == 429:
         return Status.RATE_LIMITED, True
@@ -477,7 +477,7 @@ def meaning(status_code: int) -> tuple[Status, bool]:
     return (Status.REJECTED if status_code >= 400 else Status.SERVER_ERROR), False
 
 
-def asked_to_wait(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+def parse_retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """Seconds, from `Retry-After` as a number or a date, or from `retry-after-ms`; None where nobody asks."""
     milliseconds, after = headers.get("retry-after-ms", ""), headers.get("Retry-After", "").strip()
     try:
@@ -503,7 +503,7 @@ def is_loopback(url: str) -> bool:
     return urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
 
 
-def _content(call: Call, boundary: str) -> tuple[bytes | Path | Sequence[bytes | Path] | None, str]:
+def _content(call: HttpRequest, boundary: str) -> tuple[bytes | Path | Sequence[bytes | Path] | None, str]:
     """What is sent and its type. One piece: a form that is written part by part costs a system call for each."""
     if call.body is not None:
         return call.body, call.media_type
@@ -522,7 +522,7 @@ def _decoded(body: bytes) -> Any:
     return orjson.loads(body)
 
 
-def _encoded(form: Sequence[Part], boundary: str) -> bytes | list[bytes | Path]:
+def _encoded(form: Sequence[MultipartField], boundary: str) -> bytes | list[bytes | Path]:
     """multipart/form-data, as browsers write it; in several pieces only where a part is a file on disk."""
     pieces: list[bytes | Path] = []
     for part in form:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from stillme.core.errors import StillmeError, SurroundingsError
+from stillme.core.errors import SetupError, StillmeError
 from stillme.core.records import EditReply, EditRequest, MeasureRequest, Reading, Status
 
 LOAD = ""  # asked instead of a verb: the thing is only made
 Makes = Mapping[str, Callable[[], Any]]  # must survive pickling: functions of modules, with their arguments
 
 
-class Apart:
+class ProcessPool:
     """A child process for each thread that asks, made when it first does."""
 
     def __init__(self, makes: Makes) -> None:
@@ -30,14 +30,14 @@ class Apart:
         self._own = threading.local()
         self._children: list[_Child] = []
 
-    def editor(self, name: str, deadline: float | None = None) -> Distant:
-        return Distant(self, name, deadline)
+    def editor(self, name: str, deadline: float | None = None) -> EditorProxy:
+        return EditorProxy(self, name, deadline)
 
-    def instruments(self, name: str) -> DistantInstruments:
-        return DistantInstruments(self, name)
+    def instruments(self, name: str) -> MeasureProxy:
+        return MeasureProxy(self, name)
 
     def ask(self, name: str, verb: str, request: object, deadline: float | None = None) -> Any:
-        """What `verb` of the thing called `name` answers in this thread's child; EndedError if that has died.
+        """What `verb` of the thing called `name` answers in this thread's child; WorkerDiedError if that has died.
 
         A child that has not answered after `deadline` seconds is killed: nothing else bounds code that swallows
         every exception. Making the thing, before the first question about it, does not count.
@@ -54,44 +54,44 @@ class Apart:
             raise
         except (EOFError, OSError) as error:
             del self._own.child
-            raise EndedError(str(error) or type(error).__name__) from error
+            raise WorkerDiedError(str(error) or type(error).__name__) from error
 
     def close(self) -> None:
         for child in self._children:
             child.close()
 
 
-class EndedError(Exception):
+class WorkerDiedError(Exception):
     """A child process died while it was asked; the next question starts another."""
 
 
 @dataclass(frozen=True)
-class Distant:
+class EditorProxy:
     """An editor that lives in the children."""
 
-    apart: Apart
+    pool: ProcessPool
     name: str
     deadline: float | None = None  # seconds
 
     def edit(self, request: EditRequest) -> EditReply:
         try:
-            reply: EditReply = self.apart.ask(self.name, "edit", request, self.deadline)
+            reply: EditReply = self.pool.ask(self.name, "edit", request, self.deadline)
         except TimeoutError:
             return EditReply(Status.TIMEOUT, detail=f"no answer after {self.deadline:g} s; its process was ended")
-        except EndedError as error:
+        except WorkerDiedError as error:
             return EditReply(Status.CRASHED, detail=f"the editor's process ended: {error}")
         return reply
 
 
 @dataclass(frozen=True)
-class DistantInstruments:
+class MeasureProxy:
     """Instruments that live in the children."""
 
-    apart: Apart
+    pool: ProcessPool
     name: str
 
     def measure(self, request: MeasureRequest) -> list[Reading]:
-        readings: list[Reading] = self.apart.ask(self.name, "measure", request)
+        readings: list[Reading] = self.pool.ask(self.name, "measure", request)
         return readings
 
 
@@ -114,7 +114,7 @@ class _Child:
             self._line.send(self._makes)
             self._line.recv()
         except (EOFError, OSError):
-            raise SurroundingsError(
+            raise SetupError(
                 "A process that was to make edits or measurements ended before it had begun.",
                 "A script that calls stillme needs its calls under `if __name__ == '__main__':`, because such a "
                 "process reads the script again. Otherwise see what it printed above.",
@@ -147,7 +147,7 @@ class _Child:
         self.close()
 
 
-class Made:
+class WorkerBackends:
     """What factories make, each when it is first asked; the inside of a child and of an actor on a cluster."""
 
     def __init__(self, makes: Makes) -> None:
@@ -190,7 +190,7 @@ def serve(line: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line.send("started")
     try:
-        made = Made(line.recv())
+        made = WorkerBackends(line.recv())
     except EOFError:
         return
     line.send("ready")

@@ -99,7 +99,7 @@ class Stage:
         name = f"{self.name}, {self.part}" if self.part else self.name
         parts = (
             f"{name}: {self.progress}",
-            *told_apart(self.counts),
+            *describe_failures(self.counts),
             self.pace,
             self.left,
             self.cost,
@@ -124,7 +124,7 @@ class Stage:
         }
 
 
-def told_apart(counts: Mapping[str, int]) -> tuple[str, ...]:
+def describe_failures(counts: Mapping[str, int]) -> tuple[str, ...]:
     """Refusals, failures and pictures that could not be read, each described; those that there are.
 
     >>> told_apart({"ok": 9, "input_blocked": 8, "output_blocked": 4, "timeout": 2})
@@ -289,4 +289,4 @@ def _render_live(stages: Sequence[Stage]) -> Group:
     total: Counter[str] = Counter()
     for stage in stages:
         total.update(stage.counts)
-    return Group(rows, *(f"  {note}" for note in (*notes, *told_apart(total))))
+    return Group(rows, *(f"  {note}" for note in (*notes, *describe_failures(total))))

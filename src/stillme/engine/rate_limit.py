@@ -37,7 +37,7 @@ _DURATION = re.compile(
 )
 
 
-class Gate:
+class ConcurrencyLimiter:
     """How many calls may be under way: from `first` twice as many a round until something is wrong, then one more
     after a good round, half as many when a service is overloaded, three quarters when it turns calls away."""
 
@@ -95,7 +95,7 @@ class Gate:
                 self._successes = 0
 
 
-class Pace:
+class RateLimiter:
     """When the next call may start: by the limits that are known, and by what a service says or shows of its own.
 
     A service that tells what is left (`x-ratelimit-*`) is asked as fast as that refills. One that turns calls away
@@ -110,11 +110,11 @@ class Pace:
     ) -> None:
         self._clock = clock
         self._fixed_limits = [
-            (Bucket(limit / 60, clock), by_tokens)
+            (TokenBucket(limit / 60, clock), by_tokens)
             for limit, by_tokens in ((requests_per_minute, False), (tokens_per_minute, True))
             if limit
         ]
-        self.learned: Bucket | None = None
+        self.learned: TokenBucket | None = None
         self._ceiling = 0.0  # calls a second at which it was turned away last
         self._grown_at, self._cut_at, self._n_429 = clock(), -1.0, 0
         self._answer_times: deque[float] = deque(maxlen=MAX_RECENT_ANSWERS)
@@ -146,7 +146,7 @@ class Pace:
             return
         rate = 0.95 * (most - remaining) / seconds  # a little less than it refills
         if self.learned is None:
-            self.learned = Bucket(rate, self._clock)
+            self.learned = TokenBucket(rate, self._clock)
         self.learned.rate, self.learned.most = rate, most
         self.learned.tokens = min(self.learned.tokens, OWN_SHARE * remaining)
         self._ceiling, self._grown_at = rate, self._clock()
@@ -176,7 +176,7 @@ class Pace:
             return
         answered_rate = len(recent) / max(now - recent[0], 0.1)  # a second
         if self.learned is None:
-            self.learned = Bucket(LARGE_RATE_DECREASE * answered_rate, self._clock)
+            self.learned = TokenBucket(LARGE_RATE_DECREASE * answered_rate, self._clock)
             self._ceiling = self.learned.rate
         else:
             before = min(answered_rate, self.learned.rate)
@@ -187,7 +187,7 @@ class Pace:
         self.learned.tokens = min(self.learned.tokens, -COOLDOWN_S * self.learned.rate)
         self._cut_at, self._grown_at, self._n_429 = now, now, 0
 
-    def _grow(self, learned: Bucket) -> None:
+    def _grow(self, learned: TokenBucket) -> None:
         """Quickly where it was never turned away, slowly near where it was."""
         now = self._clock()
         seconds, near = now - self._grown_at, 0.9 * self._ceiling
@@ -196,7 +196,7 @@ class Pace:
         self._grown_at = now
 
 
-class Bucket:
+class TokenBucket:
     """Tokens that refill at a rate; it holds a second's worth, at least one."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -19,11 +19,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, EditRequest, Status
-from stillme.core.yaml import Frozen
-from stillme.engine.processes import EndedError, Made, Makes
-from stillme.engine.threads import Stop
+from stillme.core.yaml import StrictModel
+from stillme.engine.processes import Makes, WorkerBackends, WorkerDiedError
+from stillme.engine.threads import StopEvent
 
 MAX_ACTORS_PER_EDIT = 3  # an edit that always kills its actor must not go round for ever
 MIN_STORE_BYTES = 1_000_000  # larger pictures travel through Ray's object store instead of inside the call
@@ -31,7 +31,7 @@ POLL_INTERVAL_S = 0.2  # between two looks at actors that are still to come
 OBJECT_STORE_BYTES = 512 * 2**20  # shared memory for a cluster that is started here
 
 
-class UntakenError(Exception):
+class NotStartedError(Exception):
     """The work was stopped before an actor was free: nothing was asked."""
 
 
@@ -44,7 +44,7 @@ def _whole_above_one(amount: float | None) -> float | None:
 Amount = Annotated[float, Field(ge=0, le=4096), AfterValidator(_whole_above_one)]
 
 
-class Share(Frozen):
+class ActorResources(StrictModel):
     """What one actor takes of a cluster. gpus None: one for a model where the cluster has any, else none."""
 
     cpus: Amount = 1.0
@@ -53,7 +53,7 @@ class Share(Frozen):
 
 
 @contextmanager
-def connected(address: str | None, stop: Stop, patience: float = 600) -> Iterator[Cluster]:
+def connected(address: str | None, stop: StopEvent, patience: float = 600) -> Iterator[Cluster]:
     """A cluster to ask for actors: the one at `address`, else one of this machine that ends with the work."""
     ray = _ray()
     if ray.is_initialized():  # whoever connected this process disconnects it
@@ -64,7 +64,7 @@ def connected(address: str | None, stop: Stop, patience: float = 600) -> Iterato
     try:
         ray.init(**({"address": address} if address else own), **quiet)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise SurroundingsError(
+        raise SetupError(
             f"The Ray cluster {address or 'of this machine'} could not be reached: {_first_line(error)}",
             "Start one with `ray start --head`, or give the address of one that runs.",
         ) from error
@@ -76,7 +76,7 @@ def connected(address: str | None, stop: Stop, patience: float = 600) -> Iterato
 
 def _ray() -> Any:
     if importlib.util.find_spec("ray") is None:
-        raise SurroundingsError(
+        raise SetupError(
             "The engine 'ray' needs the package ray, which is not installed.",
             "Install it with: pip install 'stillme[ray]'",
         )
@@ -88,14 +88,14 @@ def _ray() -> Any:
 class Cluster:
     """A Ray cluster that this process is connected to. Safe to use from several threads."""
 
-    def __init__(self, ray: Any, stop: Stop, patience: float) -> None:
+    def __init__(self, ray: Any, stop: StopEvent, patience: float) -> None:
         self.ray = ray
         self.stop = stop
         self.patience = patience  # seconds that an actor may look for a place while none has one
         self._placed = 0
         self._counting = threading.Lock()
 
-    def settle(self, share: Share, model: bool, work: int) -> Share:
+    def settle(self, share: ActorResources, model: bool, work: int) -> ActorResources:
         """The share with its GPUs and its number of actors settled: no more than there is room and work for."""
         gpus = share.gpus
         if gpus is None:
@@ -103,16 +103,16 @@ class Cluster:
         settled = share.model_copy(update={"gpus": gpus})
         return settled.model_copy(update={"most": max(1, min(share.most or self._room(settled), work))})
 
-    def _room(self, share: Share) -> int:
+    def _room(self, share: ActorResources) -> int:
         """How many actors fit at the same time; an actor does not span nodes."""
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         amounts = {"CPU": share.cpus, "GPU": share.gpus or 0.0}
         needed = {name: amount for name, amount in amounts.items() if amount} or {"CPU": 1.0}
         return int(sum(min(node.get(name, 0.0) // amount for name, amount in needed.items()) for node in nodes))
 
-    def apart(self, makes: Makes, share: Share) -> Actors:
+    def apart(self, makes: Makes, share: ActorResources) -> ActorPool:
         """Actors for a settled share, started when they are needed."""
-        return Actors(self, makes, share)
+        return ActorPool(self, makes, share)
 
     def count(self, change: int) -> None:
         with self._counting:
@@ -122,10 +122,10 @@ class Cluster:
         """Whether any actor of this process has its place, so that others may wait for it to be free."""
         return self._placed > 0
 
-    def cannot_place(self, share: Share) -> SurroundingsError:
+    def cannot_place(self, share: ActorResources) -> SetupError:
         resources = sorted(self.ray.cluster_resources().items())
         has = ", ".join(f"{amount:g} {name}" for name, amount in resources if name in ("CPU", "GPU")) or "none"
-        return SurroundingsError(
+        return SetupError(
             f"No actor with {share.cpus:g} CPU and {share.gpus:g} GPU found a place in {self.patience:g} s; "
             f"the cluster has in all: {has}.",
             "Add a node, wait until others free theirs, or ask for less in 'engine' (actors: cpus, gpus).",
@@ -136,7 +136,7 @@ class _Host:
     """What runs in an actor: answers one question at a time."""
 
     def __init__(self, makes: Makes) -> None:
-        self._made = Made(makes)
+        self._made = WorkerBackends(makes)
 
     def here(self) -> None:
         """Answers as soon as the actor has its place."""
@@ -158,14 +158,14 @@ class _Actor:
     loaded: Any
 
 
-class Actors:
+class ActorPool:
     """Up to `share.most` actors that serve the same editors; a thread borrows one for each edit.
 
     A thread takes any actor that is free, so an actor that never finds a place keeps no edit waiting; and when
     other work frees its place, it comes.
     """
 
-    def __init__(self, cluster: Cluster, makes: Makes, share: Share) -> None:
+    def __init__(self, cluster: Cluster, makes: Makes, share: ActorResources) -> None:
         self._cluster = cluster
         self._ray = cluster.ray
         self._share = share
@@ -181,7 +181,8 @@ class Actors:
         return Distant(self, name, deadline)
 
     def ask(self, name: str, request: EditRequest, deadline: float | None) -> EditReply:
-        """What the editor answers in some actor; TimeoutError after the deadline, EndedError if the actor dies."""
+        """What the editor answers in some actor; TimeoutError after the deadline, WorkerDiedError if the actor
+        dies."""
         actor = self._take()
         pictures = (request.image, *request.references)
         stored: Any = ()
@@ -211,7 +212,7 @@ class Actors:
         except errors.RayTaskError as error:  # the call went wrong, not the actor
             raise RuntimeError(_first_line(error)) from None
         except errors.RayError as error:
-            raise EndedError(_first_line(error)) from None
+            raise WorkerDiedError(_first_line(error)) from None
 
     def _take(self) -> _Actor:
         """An actor that is loaded and free; more are started while threads wait and there may be more."""
@@ -233,7 +234,7 @@ class Actors:
                     self._start()
                 coming = list(self._coming)
             if self._cluster.stop:
-                raise UntakenError
+                raise NotStartedError
             self._welcome(coming)
             if self._cluster.serves() or any(self._ray.wait([actor.here], timeout=0)[0] for actor in coming):
                 since = time.monotonic()
@@ -290,7 +291,7 @@ class Actors:
 class Distant:
     """An editor that lives in the actors."""
 
-    actors: Actors
+    actors: ActorPool
     name: str
     deadline: float | None = None  # seconds
 
@@ -303,7 +304,7 @@ class Distant:
                 return EditReply(
                     Status.TIMEOUT, detail=f"no answer after {self.deadline:g} s; its actor was ended"
                 )
-            except EndedError as error:
+            except WorkerDiedError as error:
                 ended.append(str(error))
                 continue
             if not ended:

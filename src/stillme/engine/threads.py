@@ -21,7 +21,7 @@ INTERRUPTED = "it was interrupted"
 FAILED = "something failed"
 
 
-class Stop:
+class StopEvent:
     """Says that no new work should be taken, and why."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ def run_in_threads(
     items: Iterable[Item],
     do: Callable[[Item], Future[None]],
     threads: int,
-    stop: Stop,
+    stop: StopEvent,
     together: Callable[[Item], object] | None = None,
 ) -> None:
     """Call `do` for each item on several threads until all are done or `stop` is set; raise what failed.
@@ -80,7 +80,7 @@ def run_in_threads(
         raise failures[0]
 
 
-def run_side_by_side(jobs: Sequence[Callable[[], None]], stop: Stop) -> None:
+def run_side_by_side(jobs: Sequence[Callable[[], None]], stop: StopEvent) -> None:
     """Run several pieces of work at once, each in a thread; raise what failed when all have ended."""
     failures: list[BaseException] = []
 
@@ -113,7 +113,7 @@ class _Worker(threading.Thread):
             self.ended.set()
 
 
-def _run(workers: Sequence[_Worker], stop: Stop) -> None:
+def _run(workers: Sequence[_Worker], stop: StopEvent) -> None:
     """Until all have ended. After Ctrl-C what is in flight ends and is recorded; a second one leaves at once."""
     for worker in workers:
         worker.start()

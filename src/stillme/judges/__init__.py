@@ -23,7 +23,7 @@ BACKENDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedAnswer:
     """An answer with everything that was requested and nothing else."""
 
     scores: Mapping[str, int] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ParseError:
     """Why an answer cannot be read: `message` is a sentence."""
 
     message: str
@@ -61,7 +61,7 @@ class Form(Protocol):
 
     def schema(self, asked: tuple[str, ...]) -> dict[str, Any]: ...
 
-    def read(self, text: str, asked: tuple[str, ...]) -> Reading | Fault: ...
+    def read(self, text: str, asked: tuple[str, ...]) -> ParsedAnswer | ParseError: ...
 
 
 class Judge(Protocol):

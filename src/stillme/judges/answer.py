@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stillme.judges import Fault, Reading
+from stillme.judges import ParsedAnswer, ParseError
 
 _FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*)\n[ \t]*```", re.DOTALL)
 _MAX_QUOTED_CHARS = 60
@@ -17,22 +17,24 @@ class UnreadableError(ValueError):
     """An answer does not have the form; the message says where."""
 
 
-def read(text: str, names: tuple[str, ...], reading: Callable[[Mapping[str, Any]], Reading]) -> Reading | Fault:
+def read(
+    text: str, names: tuple[str, ...], reading: Callable[[Mapping[str, Any]], ParsedAnswer]
+) -> ParsedAnswer | ParseError:
     """Parse an answer that is one object with these fields; `reading` raises UnreadableError for the rest."""
     try:
-        value = json.loads(unfenced(text), object_pairs_hook=unique_keys, parse_constant=reject_constant)
+        value = json.loads(strip_code_fence(text), object_pairs_hook=unique_keys, parse_constant=reject_constant)
         return reading(require_fields(value, "the answer", names))
     except RecursionError:
-        return Fault("the answer is nested too deeply")
+        return ParseError("the answer is nested too deeply")
     except json.JSONDecodeError as error:
-        return Fault(f"the answer is no JSON object: {error.msg} at character {error.pos}")
+        return ParseError(f"the answer is no JSON object: {error.msg} at character {error.pos}")
     except UnreadableError as error:
-        return Fault(str(error))
+        return ParseError(str(error))
     except ValueError:  # what is left: digits without end
-        return Fault("the answer holds a number that is too long")
+        return ParseError("the answer holds a number that is too long")
 
 
-def an_object(fields: Mapping[str, Any]) -> dict[str, Any]:
+def object_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": dict(fields),
@@ -41,7 +43,7 @@ def an_object(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def unfenced(text: str) -> str:
+def strip_code_fence(text: str) -> str:
     """Without the one fence that models like to put around JSON."""
     bare = text.strip()
     fenced = _FENCED.fullmatch(bare)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from stillme.core.records import Depicted, digest
-from stillme.judges import Fault, Reading, answer
-from stillme.judges.answer import UnreadableError, an_object, quote, require_fields, require_text
+from stillme.judges import ParsedAnswer, ParseError, answer
+from stillme.judges.answer import UnreadableError, object_schema, quote, require_fields, require_text
 from stillme.protocol import Protocol
 
 VERSION = 1  # raise when the same occupations give another text, schema or reading
@@ -73,10 +73,10 @@ class PeopleForm:
             ROLE: {"type": "string", "enum": list(roles(asked))},
             GENDER: {"type": "string", "enum": [*PRESENTATIONS, UNCLEAR]},
         }
-        people = {"type": "array", "items": an_object(person)}
-        return an_object({PEOPLE: people, EVIDENCE: {"type": "string"}})
+        people = {"type": "array", "items": object_schema(person)}
+        return object_schema({PEOPLE: people, EVIDENCE: {"type": "string"}})
 
-    def read(self, text: str, asked: tuple[str, ...]) -> Reading | Fault:
+    def read(self, text: str, asked: tuple[str, ...]) -> ParsedAnswer | ParseError:
         return answer.read(text, (PEOPLE, EVIDENCE), lambda fields: _reading(fields, asked))
 
 
@@ -84,14 +84,14 @@ def roles(asked: tuple[str, ...]) -> tuple[str, ...]:
     return (*asked, NEITHER, UNCLEAR)
 
 
-def _reading(fields: Mapping[str, Any], asked: tuple[str, ...]) -> Reading:
+def _reading(fields: Mapping[str, Any], asked: tuple[str, ...]) -> ParsedAnswer:
     people = fields[PEOPLE]
     if not isinstance(people, list):
         raise UnreadableError(f"{PEOPLE} is {quote(people)}, not a list")
     if len(people) > MAX_PEOPLE:
         raise UnreadableError(f"{PEOPLE} has {len(people)} entries, more than {MAX_PEOPLE}")
     depicted = tuple(_person(person, asked) for person in people)
-    return Reading(people=depicted, evidence=require_text(EVIDENCE, fields[EVIDENCE]))
+    return ParsedAnswer(people=depicted, evidence=require_text(EVIDENCE, fields[EVIDENCE]))
 
 
 def _person(value: Any, asked: tuple[str, ...]) -> Depicted:

@@ -28,7 +28,7 @@ from stillme.protocol.schema import Rounding
 REVIEW_ABOVE = 1  # points; a larger spread goes to a reviewer
 
 
-class Standing(StrEnum):
+class ScoreSource(StrEnum):
     """The source of an ensemble's score. The closed list."""
 
     AGREED = "agreed"  # two judges at most a point apart
@@ -48,13 +48,14 @@ def combine(scores: pl.DataFrame, rounding: Rounding, adjudicated: pl.DataFrame 
     `adjudicated` has trial, axis, decided (null: cannot tell) and contested (reviewers differ);
     see `decisions`.
     """
-    return rounded_by(together(scores), rounding, adjudicated)
+    return rounded_by(collect_scores(scores), rounding, adjudicated)
 
 
 def rounded_by(
     gathered: pl.DataFrame, rounding: Rounding, adjudicated: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """As `combine`, from what `together` makes of the scores, which is the same however halves are rounded."""
+    """As `combine`, from what `collect_scores` makes of the scores, which is the same however halves are
+    rounded."""
     agreed = _combine_judges(gathered, rounding)
     if adjudicated is None:
         adjudicated = pl.DataFrame(schema={"trial": pl.String, "axis": pl.String, **_DECISION})
@@ -77,18 +78,18 @@ def _score_source_expr() -> pl.Expr:
     judges, decided = pl.col("judges"), pl.col("decided")
     return (
         pl.when(pl.col("adjudicated") & decided.is_null())
-        .then(pl.lit(Standing.CANNOT_TELL.value))
+        .then(pl.lit(ScoreSource.CANNOT_TELL.value))
         .when(pl.col("adjudicated"))
-        .then(pl.lit(Standing.ADJUDICATED.value))
+        .then(pl.lit(ScoreSource.ADJUDICATED.value))
         .when(judges == 0)
-        .then(pl.lit(Standing.MISSING.value))
+        .then(pl.lit(ScoreSource.MISSING.value))
         .when(judges == 1)
-        .then(pl.lit(Standing.SINGLE.value))
+        .then(pl.lit(ScoreSource.SINGLE.value))
         .when(judges > 2)
-        .then(pl.lit(Standing.MEDIAN.value))
+        .then(pl.lit(ScoreSource.MEDIAN.value))
         .when(pl.col("flagged"))
-        .then(pl.lit(Standing.PRIMARY.value))
-        .otherwise(pl.lit(Standing.AGREED.value))
+        .then(pl.lit(ScoreSource.PRIMARY.value))
+        .otherwise(pl.lit(ScoreSource.AGREED.value))
     )
 
 
@@ -101,9 +102,9 @@ def decisions(adjudications: Iterable[Adjudication]) -> pl.DataFrame:
     scores: dict[tuple[str, str, str], dict[str, int | None]] = {}  # edit, prompt, axis -> reviewer -> score
     for decision in adjudications:
         by_reviewer = scores.setdefault((decision.edit, decision.prompt, decision.axis), {})
-        by_reviewer.pop(decision.who, None)  # the newest is last
+        by_reviewer.pop(decision.reviewer, None)  # the newest is last
         if not decision.withdrawn:
-            by_reviewer[decision.who] = decision.score
+            by_reviewer[decision.reviewer] = decision.score
     rows = [
         (*subject, list(by_reviewer.values())[-1], len(set(by_reviewer.values())) > 1)
         for subject, by_reviewer in scores.items()
@@ -113,7 +114,7 @@ def decisions(adjudications: Iterable[Adjudication]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def together(scores: pl.DataFrame) -> pl.DataFrame:
+def collect_scores(scores: pl.DataFrame) -> pl.DataFrame:
     """One row per trial and axis: how many judges answered, and their scores' mean, median and spread."""
     ranked = scores.select("trial", "axis", "neutral", "rank", "score").sort("trial", "axis", "rank")
     answered = pl.col("score").drop_nulls()

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from stillme.core.records import digest
-from stillme.judges import Fault, Reading, answer
-from stillme.judges.answer import UnreadableError, an_object, require_text
+from stillme.judges import ParsedAnswer, ParseError, answer
+from stillme.judges.answer import UnreadableError, object_schema, require_text
 from stillme.protocol import Protocol
 
 VERSION = 1  # raise when the same protocol gives another text, schema or reading
@@ -43,17 +43,17 @@ class FeatureForm:
         return self.template + (AGAIN if instruction else "")
 
     def schema(self, asked: tuple[str, ...]) -> dict[str, Any]:
-        return an_object({name: {"type": "string"} for name in (*asked, SENTENCE)})
+        return object_schema({name: {"type": "string"} for name in (*asked, SENTENCE)})
 
-    def read(self, text: str, asked: tuple[str, ...]) -> Reading | Fault:
+    def read(self, text: str, asked: tuple[str, ...]) -> ParsedAnswer | ParseError:
         return answer.read(text, (*asked, SENTENCE), _reading)
 
 
-def _reading(fields: Mapping[str, Any]) -> Reading:
+def _reading(fields: Mapping[str, Any]) -> ParsedAnswer:
     features = {name: require_text(name, value).strip() for name, value in fields.items()}
     if not features[SENTENCE]:
         raise UnreadableError(f"{SENTENCE} is empty")
     for name, text in features.items():
         if len(text) > MAX_FEATURE_CHARS:
             raise UnreadableError(f"{name} has {len(text):,} characters, more than {MAX_FEATURE_CHARS:,}")
-    return Reading(features=features)
+    return ParsedAnswer(features=features)

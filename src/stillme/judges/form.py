@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from stillme.core.records import digest
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine import hosted
-from stillme.judges import PICTURES, Fault, Reading, answer
+from stillme.judges import PICTURES, ParsedAnswer, ParseError, answer
 from stillme.judges.answer import UnreadableError, quote, require_fields, require_text, unique_keys
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Axis
@@ -34,7 +34,7 @@ _OBSERVATION_LINE = re.compile(r"^\d+\.\d+ ([^:\n]+):", re.MULTILINE)
 _SCORE_LINES = re.compile(r'(?:^[ \t]*"\w+": \d+-\d+,?\n)+', re.MULTILINE)
 
 
-class Aliases(Frozen):
+class Aliases(StrictModel):
     """aliases.yaml."""
 
     aliases: dict[str, tuple[str, ...]]
@@ -79,22 +79,22 @@ class DriftForm:
         observations = {name: {"type": "string"} for name in self.observations}
         # the points one by one: some servers refuse minimum and maximum, or ignore them
         points = {axis: {"type": "integer", "enum": sorted(self.protocol.axes[axis].scale)} for axis in axes}
-        return answer.an_object(
+        return answer.object_schema(
             {
-                OBSERVATIONS: answer.an_object(observations),
-                SCORES: answer.an_object(points),
+                OBSERVATIONS: answer.object_schema(observations),
+                SCORES: answer.object_schema(points),
                 EVIDENCE: {"type": "string"},
             }
         )
 
-    def read(self, text: str, axes: tuple[str, ...]) -> Reading | Fault:
+    def read(self, text: str, axes: tuple[str, ...]) -> ParsedAnswer | ParseError:
         """The scores of an answer that has everything that was requested and nothing else."""
         return answer.read(text, (OBSERVATIONS, SCORES, EVIDENCE), lambda fields: self._reading(fields, axes))
 
-    def _reading(self, fields: Mapping[str, Any], axes: tuple[str, ...]) -> Reading:
+    def _reading(self, fields: Mapping[str, Any], axes: tuple[str, ...]) -> ParsedAnswer:
         observations = require_fields(fields[OBSERVATIONS], OBSERVATIONS, self.observations)
         points = require_fields(self._resolve_aliases(fields[SCORES], axes), SCORES, axes)
-        return Reading(
+        return ParsedAnswer(
             scores={axis: self._point(axis, points[axis]) for axis in axes},
             observations={name: require_text(name, observations[name]) for name in self.observations},
             evidence=require_text(EVIDENCE, fields[EVIDENCE]),

@@ -19,17 +19,17 @@ from pydantic import Field, model_validator
 from stillme.core.records import Exchange, Status
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedJudge
-from stillme.engine.http import Call, Client, RemoteError, Url
+from stillme.engine.http import Client, HttpRequest, RemoteError, Url
 from stillme.engine.rate_limit import duration
 from stillme.judges import Batch, Batches, Form, State, jsonl, models
 from stillme.judges.jsonl import UPLOAD_S, ReadReply
-from stillme.judges.models import Terms
+from stillme.judges.models import ModelCapabilities
 from stillme.judges.vlm import (
-    Heard,
     NetworkJudge,
+    ParsedReply,
     Pictures,
-    Said,
-    Wire,
+    ProviderFormat,
+    ServiceError,
     count_fields,
     error_message,
     first_object,
@@ -76,7 +76,7 @@ class Settings(models.Settings):
 
 def prepare(settings: Settings, context: BackendContext) -> PreparedJudge[GeminiJudge]:
     hosted.check_key(context.key_env, "Gemini", settings.base_url)
-    terms = models.settled(settings, SERVICE)
+    terms = models.resolve_parameters(settings, SERVICE)
     said: dict[str, Any] = {"backend": "gemini", "version": VERSION, "safety": settings.safety}
     return prepared(
         settings, context, said, terms, partial(GeminiJudge, settings, context.key_env, terms), "Google"
@@ -86,8 +86,8 @@ def prepare(settings: Settings, context: BackendContext) -> PreparedJudge[Gemini
 class GeminiJudge(NetworkJudge):
     """One model."""
 
-    def __init__(self, settings: Settings, key_env: str | None, terms: Terms, form: Form) -> None:
-        wire = Wire(
+    def __init__(self, settings: Settings, key_env: str | None, terms: ModelCapabilities, form: Form) -> None:
+        wire = ProviderFormat(
             service="Gemini",
             base_url=settings.base_url,
             path=f"models/{quote(settings.model, safe='')}:generateContent",
@@ -138,35 +138,35 @@ class GeminiJudge(NetworkJudge):
     def sent_picture(self, mark: str) -> Mapping[str, Any]:
         return {"inlineData": {"mimeType": mark}}
 
-    def parse_reply(self, body: Mapping[str, Any], axes: tuple[str, ...]) -> Heard:
+    def parse_reply(self, body: Mapping[str, Any], axes: tuple[str, ...]) -> ParsedReply:
         feedback, candidate = jsonl.part(body, "promptFeedback"), first_object(body.get("candidates"))
         if feedback.get("blockReason"):
             detail = str(feedback.get("blockReasonMessage") or "")
-            return Heard(Status.INPUT_BLOCKED, detail, str(feedback["blockReason"]))
+            return ParsedReply(Status.INPUT_BLOCKED, detail, str(feedback["blockReason"]))
         if not candidate:
-            return Heard(Status.SERVER_ERROR, "the service answered without a candidate", "empty_response")
+            return ParsedReply(Status.SERVER_ERROR, "the service answered without a candidate", "empty_response")
         reason, text = str(candidate.get("finishReason") or ""), _answer_text(candidate)
         message = str(candidate.get("finishMessage") or "")
         if reason in _OUTPUT_BLOCKED_REASONS:
-            return Heard(Status.OUTPUT_BLOCKED, message or text, reason)
+            return ParsedReply(Status.OUTPUT_BLOCKED, message or text, reason)
         if reason == "MAX_TOKENS":
-            return Heard(Status.TRUNCATED, "the answer stopped at the longest that was allowed", reason)
+            return ParsedReply(Status.TRUNCATED, "the answer stopped at the longest that was allowed", reason)
         if reason not in _OK_REASONS:
-            return Heard(Status.SERVER_ERROR, message or f"the answer ended with {reason}", reason)
+            return ParsedReply(Status.SERVER_ERROR, message or f"the answer ended with {reason}", reason)
         if not text.strip():
-            return Heard(Status.MALFORMED, "the answer holds no text", reason)
+            return ParsedReply(Status.MALFORMED, "the answer holds no text", reason)
         return form_reply(self.form.read(text, axes), reason)
 
-    def parse_error(self, http: int, body: Any) -> Said:
+    def parse_error(self, http: int, body: Any) -> ServiceError:
         error, message = hosted.inner(body), error_message(body)
         code, details = str(error.get("status") or ""), str(error.get("details"))
         if http == 402 or (http == 429 and "PerDay" in details):
-            return Said(Status.QUOTA, message, code)
+            return ServiceError(Status.QUOTA, message, code)
         if "API_KEY_INVALID" in details or code == "FAILED_PRECONDITION":  # both come as a 400
-            return Said(Status.SERVER_ERROR, message, code, hopeless=True)
+            return ServiceError(Status.SERVER_ERROR, message, code, hopeless=True)
         if parameter := self.unsupported_parameter(http, message):
-            return Said(Status.REJECTED, message, code, parameter)
-        return Said(status_of(http), message, code, hopeless=http in hosted.UNDECIDED)
+            return ServiceError(Status.REJECTED, message, code, parameter)
+        return ServiceError(status_of(http), message, code, hopeless=http in hosted.UNDECIDED)
 
     def retry_after_s(self, error: RemoteError) -> float | None:
         """`RetryInfo`, which Google puts into the body."""
@@ -272,7 +272,7 @@ class GeminiBatches:
             "X-Goog-Upload-Header-Content-Length": str(size),
             "X-Goog-Upload-Header-Content-Type": "application/jsonl",
         }
-        call = Call(
+        call = HttpRequest(
             "POST",
             self._file_address("upload", "files"),
             json={"file": {"display_name": name}},
@@ -286,7 +286,7 @@ class GeminiBatches:
 
     async def _send_piece(self, address: str, piece: bytes, offset: int, is_last: bool) -> Any:
         command = "upload, finalize" if is_last else "upload"
-        call = Call(
+        call = HttpRequest(
             "POST",
             address,
             body=piece,
@@ -302,12 +302,12 @@ class GeminiBatches:
     async def create(self, uploaded: str, tags: Mapping[str, str]) -> Batch:
         request = {"batch": {"display_name": name_of_tags(tags), "input_config": {"file_name": uploaded}}}
         address = f"models/{self.model}:batchGenerateContent"
-        return parse_batch(await self._call(Call("POST", address, json=request, paced=False, once=True)))
+        return parse_batch(await self._call(HttpRequest("POST", address, json=request, paced=False, once=True)))
 
     async def every(self) -> AsyncIterator[Batch]:
         token = ""
         while True:
-            page = await self._call(Call("GET", f"batches?pageSize={PAGE}{token}", paced=False))
+            page = await self._call(HttpRequest("GET", f"batches?pageSize={PAGE}{token}", paced=False))
             for row in page.get("operations") or ():
                 yield parse_batch(row)
             if not jsonl.text(page, "nextPageToken"):
@@ -315,11 +315,11 @@ class GeminiBatches:
             token = f"&pageToken={jsonl.text(page, 'nextPageToken')}"
 
     async def look(self, batch: str) -> Batch:
-        return parse_batch(await self._call(Call("GET", batch, paced=False)))
+        return parse_batch(await self._call(HttpRequest("GET", batch, paced=False)))
 
     async def download(self, output: str, path: Path) -> None:
         address = self._file_address("download", f"{output}:download?alt=media")
-        await self.client.download(Call("GET", address, accepts=jsonl.ANY_TYPE), path)
+        await self.client.download(HttpRequest("GET", address, accepts=jsonl.ANY_TYPE), path)
 
     def answers(self, path: Path, axes: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, Exchange]]:
         for row in jsonl.read_objects(path):
@@ -336,7 +336,7 @@ class GeminiBatches:
         status = 500 if not isinstance(code, int) else code if code >= 100 else _HTTP_STATUS.get(code, 500)
         return self.read(status, error, jsonl.encode(error), axes)
 
-    async def _call(self, call: Call) -> Mapping[str, Any]:
+    async def _call(self, call: HttpRequest) -> Mapping[str, Any]:
         body = (await jsonl.call_service(self.client, call, self.read)).json
         return body if isinstance(body, Mapping) else {}
 

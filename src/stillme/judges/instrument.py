@@ -15,10 +15,10 @@ from typing import NoReturn
 import polars as pl
 
 from stillme.core.records import Status
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import BackendContext, PreparedJudge
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Axis, Cut, Instruments
+from stillme.protocol.schema import Axis, Instruments, ScoreCutPoints
 
 VERSION = 1  # raise when the same measurements give other scores
 
@@ -29,7 +29,7 @@ _UNDECIDABLE = "this editor changes so much when asked for nothing that no-chang
 _SCHEMA = {"trial": pl.String, "axis": pl.String, "score": pl.Int64, "status": pl.String, "detail": pl.String}
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """None: what a figure means is in the protocol."""
 
 
@@ -94,7 +94,7 @@ def _no_change_scores(measured: pl.DataFrame, rules: Instruments) -> pl.DataFram
     )
 
 
-def _shift_scores(measured: pl.DataFrame, kind: str, figure: str, cut: Cut, axis: Axis) -> pl.DataFrame:
+def _shift_scores(measured: pl.DataFrame, kind: str, figure: str, cut: ScoreCutPoints, axis: Axis) -> pl.DataFrame:
     status = pl.col(f"{kind}_status")
     return measured.select(
         "trial",
@@ -105,7 +105,7 @@ def _shift_scores(measured: pl.DataFrame, kind: str, figure: str, cut: Cut, axis
     )
 
 
-def point(shift: pl.Expr, cut: Cut, axis: Axis) -> pl.Expr:
+def point(shift: pl.Expr, cut: ScoreCutPoints, axis: Axis) -> pl.Expr:
     """The point of the scale that a shift falls on; one equal to a cut point falls on the side nearer neutral."""
     points = sorted(axis.scale)
     chosen = pl.lit(points[0], pl.Int64)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stillme.core.records import Exchange, Status
-from stillme.engine.http import Answer, Call, Client, RemoteError
+from stillme.engine.http import Client, HttpRequest, HttpResponse, RemoteError
 
 UPLOAD_S = 900.0  # for a whole file, or a piece of one: 200 MB at 1.8 Mbit/s
 ANY_TYPE = ("application/", "text/")  # media types that a downloaded file may have
@@ -61,7 +61,7 @@ def require_text(body: Any, name: str) -> str:
     return value
 
 
-async def call_service(client: Client, call: Call, read: ReadReply) -> Answer:
+async def call_service(client: Client, call: HttpRequest, read: ReadReply) -> HttpResponse:
     """The answer to a call. A used-up quota looks like rate limiting until the body is read."""
     try:
         return await client.call(call)

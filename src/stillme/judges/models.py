@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine import hosted as hosting
 from stillme.engine.backends import Price
-from stillme.engine.http import Limits
+from stillme.engine.http import ClientConfig
 
 MODELS = Path(__file__).with_name("models.yaml")
 PICTURES_PER_CALL = 2  # the source and the edited picture
@@ -29,7 +29,7 @@ STARTS_AT = 16  # calls at a time, at a service that others ask too
 Usd = Annotated[float, Field(ge=0)]
 
 
-class Prices(Frozen):
+class Prices(StrictModel):
     """USD per million tokens. Without a price of its own, cached input costs as much as any other."""
 
     input: Usd
@@ -37,7 +37,7 @@ class Prices(Frozen):
     cached: Usd | None = None
 
 
-class Tokens(Frozen):
+class Tokens(StrictModel):
     """The tokens that a call is expected to need."""
 
     text: int
@@ -54,7 +54,7 @@ class Tokens(Frozen):
         return self.input + self.answer + self.thoughts[1]
 
 
-class Row(Frozen):
+class Row(StrictModel):
     """models.yaml: the parameters that one model supports, and its prices."""
 
     service: str
@@ -66,7 +66,7 @@ class Row(Frozen):
     seen: str
 
 
-class Table(Frozen):
+class Table(StrictModel):
     """models.yaml."""
 
     date: str
@@ -83,7 +83,7 @@ def table() -> Table:
     return hosting.table(MODELS, Table)
 
 
-class Settings(Limits):
+class Settings(ClientConfig):
     """A parameter that is null is not sent. reasks: of unreadable answers. price: instead of the table's."""
 
     model: str = Field(min_length=1)
@@ -108,7 +108,7 @@ def usual(data: Any, hosted: bool, home: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ModelCapabilities:
     """The parameters that a model supports, and its prices."""
 
     sent: Mapping[str, Any]  # parameter, by our name -> value
@@ -142,7 +142,7 @@ class Terms:
         return round((input_usd + usd.output * usage.get("output", 0)) * share / 1_000_000, 8)
 
 
-def settled(settings: Settings, service: str) -> Terms:
+def resolve_parameters(settings: Settings, service: str) -> ModelCapabilities:
     """Check the settings against the table. An unsupported parameter is dropped with a note, or is an error."""
     models = table()
     row = models.row(service, settings.model)
@@ -161,7 +161,7 @@ def settled(settings: Settings, service: str) -> Terms:
         caveats = (
             f"Nothing is known here of the model '{settings.model}': every parameter is sent as it is set{cost}.",
         )
-    return Terms(
+    return ModelCapabilities(
         sent=sent,
         dropped=dropped,
         tokens=row.tokens if row else models.usual,

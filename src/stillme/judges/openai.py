@@ -17,16 +17,16 @@ from pydantic import Field, model_validator
 from stillme.core.records import Exchange, Status
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedJudge
-from stillme.engine.http import Call, Client, Part, Url
+from stillme.engine.http import Client, HttpRequest, MultipartField, Url
 from stillme.judges import Batch, Batches, Form, State, jsonl, models
 from stillme.judges.jsonl import UPLOAD_S, ReadReply
-from stillme.judges.models import Terms
+from stillme.judges.models import ModelCapabilities
 from stillme.judges.vlm import (
-    Heard,
     NetworkJudge,
+    ParsedReply,
     Pictures,
-    Said,
-    Wire,
+    ProviderFormat,
+    ServiceError,
     count_fields,
     error_message,
     first_object,
@@ -86,7 +86,7 @@ class Settings(models.Settings):
 def prepare(settings: Settings, context: BackendContext) -> PreparedJudge[OpenaiJudge]:
     if settings.service == OPENAI:
         hosted.check_key(context.key_env, "OpenAI", settings.base_url)
-    terms = models.settled(settings, settings.service)
+    terms = models.resolve_parameters(settings, settings.service)
     said: dict[str, Any] = {"backend": "openai", "version": VERSION, "service": settings.service}
     said |= {"structured": settings.structured, "extra": settings.extra, "configuration": settings.configuration}
     who = "OpenAI" if settings.service == OPENAI else "a server in OpenAI's form"
@@ -96,9 +96,9 @@ def prepare(settings: Settings, context: BackendContext) -> PreparedJudge[Openai
 class OpenaiJudge(NetworkJudge):
     """One model of one service."""
 
-    def __init__(self, settings: Settings, key_env: str | None, terms: Terms, form: Form) -> None:
+    def __init__(self, settings: Settings, key_env: str | None, terms: ModelCapabilities, form: Form) -> None:
         is_openai = settings.service == OPENAI
-        wire = Wire(
+        wire = ProviderFormat(
             service="OpenAI" if is_openai else "The server",
             base_url=settings.base_url,
             path="chat/completions",
@@ -155,7 +155,7 @@ class OpenaiJudge(NetworkJudge):
         detail = {"detail": self.terms.sent["detail"]} if "detail" in self.terms.sent else {}
         return {"type": "image_url", "image_url": {"url": url, **detail}}
 
-    def parse_reply(self, body: Mapping[str, Any], axes: tuple[str, ...]) -> Heard:
+    def parse_reply(self, body: Mapping[str, Any], axes: tuple[str, ...]) -> ParsedReply:
         choice = first_object(body.get("choices"))
         answer = jsonl.part(choice, "message")
         reason, refusal, text = (
@@ -164,32 +164,32 @@ class OpenaiJudge(NetworkJudge):
             answer.get("content"),
         )
         if not choice:
-            return Heard(Status.SERVER_ERROR, "the service answered without a choice", "empty_response")
+            return ParsedReply(Status.SERVER_ERROR, "the service answered without a choice", "empty_response")
         if refusal:
-            return Heard(Status.REFUSED, str(refusal), "refusal")
+            return ParsedReply(Status.REFUSED, str(refusal), "refusal")
         if reason == "content_filter":
-            return Heard(Status.OUTPUT_BLOCKED, str(text or ""), reason)
+            return ParsedReply(Status.OUTPUT_BLOCKED, str(text or ""), reason)
         if reason == "length":
-            return Heard(Status.TRUNCATED, "the answer stopped at the longest that was allowed", reason)
+            return ParsedReply(Status.TRUNCATED, "the answer stopped at the longest that was allowed", reason)
         if not isinstance(text, str) or not text.strip():
-            return Heard(Status.MALFORMED, "the answer holds no text", reason)
+            return ParsedReply(Status.MALFORMED, "the answer holds no text", reason)
         return form_reply(self.form.read(text, axes), reason)
 
-    def parse_error(self, http: int, body: Any) -> Said:
+    def parse_error(self, http: int, body: Any) -> ServiceError:
         error, message = hosted.inner(body), error_message(body)
         code = str(error.get("code") or error.get("type") or "")
         metadata = error.get("metadata")
         is_flagged = isinstance(metadata, dict) and "flagged_input" in metadata  # OpenRouter's moderation
         if code in _BLOCKED_CODES or is_flagged:
-            return Said(Status.INPUT_BLOCKED, message, code)
+            return ServiceError(Status.INPUT_BLOCKED, message, code)
         if http == 402 or {code, str(error.get("type"))} & set(_QUOTA_CODES):
-            return Said(Status.QUOTA, message, code)
+            return ServiceError(Status.QUOTA, message, code)
         if parameter := self._unsupported(http, error, code, message):
-            return Said(Status.REJECTED, message, code, parameter)
+            return ServiceError(Status.REJECTED, message, code, parameter)
         # an error that comes as a success: the status that its code is
         inner = error.get("code")
         status = inner if http < 400 and type(inner) is int and 400 <= inner < 600 else http
-        return Said(status_of(status), message, code, hopeless=http in hosted.UNDECIDED)
+        return ServiceError(status_of(status), message, code, hopeless=http in hosted.UNDECIDED)
 
     def _unsupported(self, http: int, error: Mapping[str, Any], code: str, message: str) -> str:
         """The parameter that is not supported: by the field that names it; where there is none, by the message."""
@@ -247,8 +247,11 @@ class OpenaiBatches:
         return b"".join((head[:-1], b',"body":', jsonl.one_line(body), b"}"))
 
     async def upload(self, path: Path, name: str) -> str:
-        form = (Part("purpose", "batch"), Part("file", path, f"{name}.jsonl", "application/jsonl"))
-        call = Call("POST", "files", form=form, paced=False, repeatable=True, timeout_s=UPLOAD_S)
+        form = (
+            MultipartField("purpose", "batch"),
+            MultipartField("file", path, f"{name}.jsonl", "application/jsonl"),
+        )
+        call = HttpRequest("POST", "files", form=form, paced=False, repeatable=True, timeout_s=UPLOAD_S)
         return jsonl.require_text(await self._call(call), "id")
 
     async def create(self, uploaded: str, tags: Mapping[str, str]) -> Batch:
@@ -258,12 +261,12 @@ class OpenaiBatches:
             "completion_window": WINDOW,
             "metadata": dict(tags),
         }
-        return parse_batch(await self._call(Call("POST", "batches", json=request, paced=False, once=True)))
+        return parse_batch(await self._call(HttpRequest("POST", "batches", json=request, paced=False, once=True)))
 
     async def every(self) -> AsyncIterator[Batch]:
         after = ""
         while True:
-            page = await self._call(Call("GET", f"batches?limit={PAGE}{after}", paced=False))
+            page = await self._call(HttpRequest("GET", f"batches?limit={PAGE}{after}", paced=False))
             batches = [parse_batch(row) for row in page.get("data") or ()]
             for batch in batches:
                 yield batch
@@ -272,10 +275,10 @@ class OpenaiBatches:
             after = f"&after={batches[-1].id}"
 
     async def look(self, batch: str) -> Batch:
-        return parse_batch(await self._call(Call("GET", f"batches/{batch}", paced=False)))
+        return parse_batch(await self._call(HttpRequest("GET", f"batches/{batch}", paced=False)))
 
     async def download(self, output: str, path: Path) -> None:
-        await self.client.download(Call("GET", f"files/{output}/content", accepts=jsonl.ANY_TYPE), path)
+        await self.client.download(HttpRequest("GET", f"files/{output}/content", accepts=jsonl.ANY_TYPE), path)
 
     def answers(self, path: Path, axes: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, Exchange]]:
         for row in jsonl.read_objects(path):
@@ -294,7 +297,7 @@ class OpenaiBatches:
         exchange = self.read(status, body, jsonl.encode(body), axes)
         return replace(exchange, request_id=jsonl.text(response, "request_id") or exchange.request_id)
 
-    async def _call(self, call: Call) -> Mapping[str, Any]:
+    async def _call(self, call: HttpRequest) -> Mapping[str, Any]:
         body = (await jsonl.call_service(self.client, call, self.read)).json
         return body if isinstance(body, Mapping) else {}
 

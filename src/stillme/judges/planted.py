@@ -28,7 +28,7 @@ from stillme.core.records import (
     Status,
     digest,
 )
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import BackendContext, PreparedJudge
 from stillme.judges import PLANTED_SCORE
 from stillme.judges.feature_form import SENTENCE
@@ -41,7 +41,7 @@ VERSION = 1  # raise when the same settings and request give other scores
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Shift(Frozen):
+class Shift(StrictModel):
     """A group-conditioned error: on `axis`, add `points` for people of the groups in `where`."""
 
     axis: str
@@ -52,7 +52,7 @@ class Shift(Frozen):
         return axis == self.axis and all(labels.get(d) in groups for d, groups in self.where.items())
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """noise: standard deviation of a reading, in points. lapse: share of axes answered at random."""
 
     noise: Annotated[float, Field(ge=0, le=5)] = 0.2

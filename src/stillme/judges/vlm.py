@@ -17,16 +17,16 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import FEATURES, PEOPLE, Exchange, JudgeReply, JudgeRequest, Status
 from stillme.engine import hosted
 from stillme.engine.backends import BackendContext, PreparedJudge
-from stillme.engine.http import MIN_KEY_CHARS, Call, Client, RemoteError, Try, meaning
-from stillme.judges import PICTURES, Batches, Fault, Form, Question, Reading
+from stillme.engine.http import MIN_KEY_CHARS, Client, HttpAttempt, HttpRequest, RemoteError, classify_http_status
+from stillme.judges import PICTURES, Batches, Form, ParsedAnswer, ParseError, Question
 from stillme.judges.depiction_form import PeopleForm
 from stillme.judges.feature_form import FeatureForm
 from stillme.judges.form import VERSION, DriftForm
-from stillme.judges.models import MODELS, Settings, Terms
+from stillme.judges.models import MODELS, ModelCapabilities, Settings
 from stillme.protocol import Protocol
 
 MAX_CACHED_BYTES = 32 << 20  # of sources with their base64
@@ -48,7 +48,7 @@ def prepared(
     settings: Settings,
     context: BackendContext,
     said: Mapping[str, Any],
-    terms: Terms,
+    terms: ModelCapabilities,
     make: Callable[[Form], Any],
     who: str,
 ) -> PreparedJudge[Any]:
@@ -74,7 +74,7 @@ def _made(make: Callable[[Form], Any], form: Callable[[Protocol], Form], protoco
 
 
 @dataclass(frozen=True, eq=False)
-class Illustrated(Question):
+class ImageQuestion(Question):
     """A question whose pictures bring their media type with them. `joint` comes between that and the picture.
 
     So a question depends on what is asked alone, and is the same whatever files the pictures are.
@@ -96,7 +96,7 @@ def media_type(encoded: bytes) -> bytes:
     )
 
 
-class Encoded:
+class Base64Cache:
     """Pictures as base64, the latest cached up to `max_bytes`: a source is asked about many times."""
 
     def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
@@ -117,17 +117,17 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ParsedReply:
     """A success, parsed: its status in stillme's terms, and the reading if there is one."""
 
     status: Status
     detail: str = ""
     code: str = ""
-    reading: Reading | None = None
+    reading: ParsedAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ServiceError:
     """A service's error, parsed. `parameter`: the one that is not supported, by stillme's name."""
 
     status: Status
@@ -138,8 +138,8 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Wire:
-    """A provider's HTTP format. `names`: our name of a parameter -> the provider's. `joint`: see Illustrated."""
+class ProviderFormat:
+    """A provider's HTTP format. `names`: our name of a parameter -> the provider's. `joint`: see ImageQuestion."""
 
     service: str  # its name in sentences
     base_url: str
@@ -152,7 +152,9 @@ class Wire:
 class NetworkJudge(ABC):
     """One model of one service. A provider's file says how to build its request and what its replies mean."""
 
-    def __init__(self, settings: Settings, wire: Wire, key_env: str | None, form: Form, terms: Terms) -> None:
+    def __init__(
+        self, settings: Settings, wire: ProviderFormat, key_env: str | None, form: Form, terms: ModelCapabilities
+    ) -> None:
         self.limits = settings
         self.wire = wire
         self.key_env = key_env
@@ -162,7 +164,7 @@ class NetworkJudge(ABC):
         self._secret = key.encode()
         secrets = {wire.header: f"Bearer {key}" if wire.header == "Authorization" else key} if key else {}
         self.client = Client(wire.base_url, settings, secrets, hopeless=self._is_quota, waits=self.retry_after_s)
-        self._encoded = Encoded()
+        self._encoded = Base64Cache()
         self._question = lru_cache(maxsize=MAX_CACHED_QUESTIONS)(self._build_question)
 
     # Defined by a provider's file
@@ -184,11 +186,11 @@ class NetworkJudge(ABC):
         """The part of a sent body that is a picture: media type, joint and picture replace the mark."""
 
     @abstractmethod
-    def parse_reply(self, body: Mapping[str, Any], axes: tuple[str, ...]) -> Heard:
+    def parse_reply(self, body: Mapping[str, Any], axes: tuple[str, ...]) -> ParsedReply:
         """What a success means."""
 
     @abstractmethod
-    def parse_error(self, http: int, body: Any) -> Said:
+    def parse_error(self, http: int, body: Any) -> ServiceError:
         """What an error means."""
 
     @abstractmethod
@@ -226,7 +228,7 @@ class NetworkJudge(ABC):
         pieces = [orjson.dumps(sent)]
         for name in names:
             pieces += pieces.pop().split(_MARKS[name].encode())
-        return Illustrated(
+        return ImageQuestion(
             content=self.content(stored), pieces=tuple(pieces), pictures=names, joint=self.wire.joint
         )
 
@@ -239,7 +241,7 @@ class NetworkJudge(ABC):
         pictures = {"source": self._encoded(request.source), "edited": base64.b64encode(request.edited)}
         question = self.question(request)
         body = question.body(*(pictures[name] for name in question.pictures))
-        call = Call("POST", self.wire.path, body=body, tokens=self.terms.tokens.all, repeatable=True)
+        call = HttpRequest("POST", self.wire.path, body=body, tokens=self.terms.tokens.all, repeatable=True)
         axes = request.axes
         del request, pictures  # the pictures are in the body now: one copy while an answer is waited for
         exchanges: list[Exchange] = []
@@ -252,7 +254,7 @@ class NetworkJudge(ABC):
     async def close(self) -> None:
         await self.client.close()
 
-    async def send(self, call: Call, axes: tuple[str, ...]) -> list[Exchange]:
+    async def send(self, call: HttpRequest, axes: tuple[str, ...]) -> list[Exchange]:
         """One call with all attempts that the client made."""
         try:
             answer = await self.client.call(call)
@@ -263,7 +265,7 @@ class NetworkJudge(ABC):
         failed = (self._failed_attempt(attempt, axes) for attempt in answer.attempts[:-1])
         return [*failed, _timed(exchange, answer.attempts[-1])]
 
-    def _failed_attempt(self, attempt: Try, axes: tuple[str, ...]) -> Exchange:
+    def _failed_attempt(self, attempt: HttpAttempt, axes: tuple[str, ...]) -> Exchange:
         """An attempt without an answer: as its status says, unless its body says more."""
         http = attempt.status_code
         if http >= 400:
@@ -296,7 +298,7 @@ class NetworkJudge(ABC):
             # blocked on the way in, and not counted by the service: it costs nothing
             is_free = not usage and reply.status in (Status.INPUT_BLOCKED, Status.SERVER_ERROR)
             cost = 0.0 if is_free else self.terms.cost(usage, share)
-        reading = reply.reading or Reading()
+        reading = reply.reading or ParsedAnswer()
         return Exchange(
             reply.status,
             cost_usd=cost,
@@ -322,7 +324,7 @@ class NetworkJudge(ABC):
         parsed = self.parse_error(error.status_code, error.said)
         if parsed.parameter:  # never asked again without it: the key would state what was not sent
             value = self.terms.sent[parsed.parameter]
-            raise SurroundingsError(
+            raise SetupError(
                 f"{self.wire.service} does not take {parsed.parameter} = {value} for the model "
                 f"'{self.limits.model}': {parsed.message.rstrip('.')}.",
                 f"Set {parsed.parameter} to null or to another value in the judge's settings, and run again. "
@@ -346,18 +348,18 @@ class NetworkJudge(ABC):
         return ""
 
 
-def form_reply(reading: Reading | Fault, code: str) -> Heard:
+def form_reply(reading: ParsedAnswer | ParseError, code: str) -> ParsedReply:
     """A reply whose text was read by a form."""
-    if isinstance(reading, Fault):
-        return Heard(Status.MALFORMED, reading.message, code)
-    return Heard(Status.OK, code=code, reading=reading)
+    if isinstance(reading, ParseError):
+        return ParsedReply(Status.MALFORMED, reading.message, code)
+    return ParsedReply(Status.OK, code=code, reading=reading)
 
 
 def status_of(http: int) -> Status:
     """What an HTTP status alone says; rejections that a corrected key or address would end are not data."""
     if http < 400:
         return Status.SERVER_ERROR
-    return Status.SERVER_ERROR if http in hosted.UNDECIDED else meaning(http)[0]
+    return Status.SERVER_ERROR if http in hosted.UNDECIDED else classify_http_status(http)[0]
 
 
 def first_object(values: Any) -> Mapping[str, Any]:
@@ -377,7 +379,7 @@ def count_fields(**counts: Any) -> dict[str, int]:
     return {name: count for name, count in counts.items() if type(count) is int and count >= 0}
 
 
-def _timed(exchange: Exchange, attempt: Try) -> Exchange:
+def _timed(exchange: Exchange, attempt: HttpAttempt) -> Exchange:
     started = datetime.fromtimestamp(attempt.at, UTC).isoformat(timespec="milliseconds")
     request_id = attempt.request_id or exchange.request_id
     return replace(exchange, started=started, seconds=round(attempt.seconds, 6), request_id=request_id)

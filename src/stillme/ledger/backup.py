@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stillme.core.atomic import copy_database, open_replacement, replace_database, replace_file
-from stillme.core.errors import InputError, StillmeError, SurroundingsError, disk
+from stillme.core.errors import InputError, SetupError, StillmeError, disk
 from stillme.core.lock import InUseError, Lock
 from stillme.ledger.database import BACKUP, UNREADABLE, connect, database
 from stillme.ledger.writer import Writer
@@ -35,7 +35,7 @@ LEDGERS = ("ledger.sqlite", "selection.sqlite")  # of a run, of a selection
 COUNTED = ("edit", "measurement", "verdict", "feature", "adjudication", "rating", "attempt", "candidate", "action")
 
 
-class DamagedError(SurroundingsError):
+class DamagedError(SetupError):
     """The ledger is not what was written."""
 
 
@@ -63,7 +63,7 @@ def back_up(ledger: Path) -> bool:
         closing(connect(ledger, read_only=True)) as source,
     ):
         with replace_database(source, final) as part:
-            if faults := list(broken(part)) or list(changed(part, final)):
+            if faults := list(integrity_errors(part)) or list(rows_differing_from_backup(part, final)):
                 raise damaged(ledger, faults)
             sha256 = _sha256(part)
             # Both hashes while the files change places, so that a kill finds one of the two copies whole.
@@ -87,7 +87,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Keeper:
+class BackupScheduler:
     """Copies a ledger now and then while `writer` adds to it, and when it is closed."""
 
     def __init__(self, ledger: Path, writer: Writer) -> None:
@@ -128,20 +128,20 @@ class Keeper:
 # Looking for damage
 
 
-def broken(ledger: Path, thorough: bool = False) -> Iterator[str]:
+def integrity_errors(ledger: Path, thorough: bool = False) -> Iterator[str]:
     """What SQLite finds in the pages. `thorough`: also whether indices agree with rows."""
     pragma = "integrity_check" if thorough else "quick_check"
     try:
         with closing(connect(ledger, read_only=True)) as connection, database(ledger):
             faults = [str(fault) for (fault,) in connection.execute(f"PRAGMA {pragma}({MAX_LISTED})")]
-    except SurroundingsError as error:
+    except SetupError as error:
         if isinstance(error.__cause__, (OSError, sqlite3.OperationalError)):  # the file was not even read
             raise
         faults = [str(error.__cause__)]
     yield from () if faults == ["ok"] else faults
 
 
-def changed(ledger: Path, backup: Path) -> Iterator[str]:
+def rows_differing_from_backup(ledger: Path, backup: Path) -> Iterator[str]:
     """Rows of the copy that the ledger has no longer, or not as they were. A damaged copy proves nothing."""
     if not is_whole(backup):
         return
@@ -206,7 +206,9 @@ def check(ledger: Path, thorough: bool = False, rows: bool = False) -> None:
         rows: also compare every row with the copy.
     """
     if ledger.is_file():
-        faults = list(broken(ledger, thorough)) or (list(changed(ledger, backup_of(ledger))) if rows else [])
+        faults = list(integrity_errors(ledger, thorough)) or (
+            list(rows_differing_from_backup(ledger, backup_of(ledger))) if rows else []
+        )
     else:
         faults = ["it is not there any more"] if backup_of(ledger).is_file() else []
     if faults:
@@ -234,9 +236,11 @@ def restore(ledger: Path) -> Restored:
     if when is None:
         raise InputError(f"{ledger.parent} has no {backup.name} to go back to.", "Put back a copy of your own.")
     with Lock(ledger.parent):
-        if not is_whole(backup) or list(broken(backup, thorough=True)):
-            raise SurroundingsError(f"{backup} is damaged too.", "Put back a copy of your own.")
-        if ledger.is_file() and not (list(broken(ledger, thorough=True)) or list(changed(ledger, backup))):
+        if not is_whole(backup) or list(integrity_errors(backup, thorough=True)):
+            raise SetupError(f"{backup} is damaged too.", "Put back a copy of your own.")
+        if ledger.is_file() and not (
+            list(integrity_errors(ledger, thorough=True)) or list(rows_differing_from_backup(ledger, backup))
+        ):
             raise InputError(f"The ledger {ledger} is whole, so nothing was changed.")
         rows, before = _count_rows(backup), _count_rows(ledger)
         lost: dict[str, int | None] = {}
@@ -251,7 +255,7 @@ def restore(ledger: Path) -> Restored:
 def _count_rows(ledger: Path) -> dict[str, int | None]:
     counts: dict[str, int | None] = dict.fromkeys(COUNTED)
     with (
-        suppress(*UNREADABLE, SurroundingsError),
+        suppress(*UNREADABLE, SetupError),
         closing(connect(ledger, read_only=True)) as connection,
     ):
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

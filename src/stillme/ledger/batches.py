@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from stillme.core.records import canonical
 from stillme.ledger.run import Run, now
-from stillme.ledger.writer import Insert
+from stillme.ledger.writer import RowInsert
 
 
 class Step(StrEnum):
@@ -33,7 +33,7 @@ _OVER = (Step.IMPORTED, Step.FAILED)
 
 @dataclass(frozen=True)
 class Shard:
-    """Calls that are sent together. `made`: the time at which its batch was created."""
+    """Calls that are sent together. `created_at`: the time at which its batch was created."""
 
     key: str
     calls: tuple[str, ...]
@@ -42,7 +42,7 @@ class Shard:
     batch: str = ""
     outputs: tuple[str, ...] = ()
     detail: str = ""
-    made: str = ""
+    created_at: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -55,15 +55,15 @@ class Shard:
 
     def after(self, step: Step, at: str, **fields: str | Sequence[str]) -> Shard:
         """The shard after a step that happened at that time and set these fields."""
-        made = at if fields.get("batch") else self.made
+        made = at if fields.get("batch") else self.created_at
         values = {name: tuple(value) if name == "outputs" else value for name, value in fields.items()}
-        return replace(self, step=step, made=made, **values)  # type: ignore[arg-type]
+        return replace(self, step=step, created_at=made, **values)  # type: ignore[arg-type]
 
 
 def plan(run: Run, judge: str, settings: str, shard: Shard) -> Future[None]:
     """Record a new shard, whose file is written. One unit: the shard with its calls, and the step."""
     row = (shard.key, judge, settings, canonical(list(shard.calls)))
-    return run.append(Insert("shard", row), _step_row(shard.key, Step.PLANNED, now(), {}))
+    return run.append(RowInsert("shard", row), _step_row(shard.key, Step.PLANNED, now(), {}))
 
 
 def note(run: Run, shard: Shard, step: Step, **fields: str | Sequence[str]) -> tuple[Shard, Future[None]]:
@@ -72,8 +72,8 @@ def note(run: Run, shard: Shard, step: Step, **fields: str | Sequence[str]) -> t
     return shard.after(step, at, **fields), run.append(_step_row(shard.key, step, at, fields))
 
 
-def _step_row(shard: str, step: Step, at: str, fields: dict[str, str | Sequence[str]]) -> Insert:
-    return Insert("shipment", (None, shard, at, step.value, canonical(fields)))
+def _step_row(shard: str, step: Step, at: str, fields: dict[str, str | Sequence[str]]) -> RowInsert:
+    return RowInsert("shipment", (None, shard, at, step.value, canonical(fields)))
 
 
 def shards(run: Run, judge: str, settings: str) -> list[Shard]:
@@ -91,10 +91,10 @@ def recorded(run: Run, calls: Iterable[str], started: str) -> set[str]:
     """The calls among these that have an attempt of that time, or a verdict."""
     listed = canonical(list(calls))
     rows = run.query(f"SELECT subject FROM attempt WHERE started = ? AND subject IN {_LISTED}", (started, listed))  # noqa: S608 (names are ours, values are parameters)
-    return {call for (call,) in rows} | answered(run, calls)
+    return {call for (call,) in rows} | call_keys_with_verdicts(run, calls)
 
 
-def answered(run: Run, calls: Iterable[str]) -> set[str]:
+def call_keys_with_verdicts(run: Run, calls: Iterable[str]) -> set[str]:
     """The calls among these that have a verdict."""
     listed = canonical(list(calls))
     return {call for (call,) in run.query(f"SELECT DISTINCT call FROM verdict WHERE call IN {_LISTED}", (listed,))}  # noqa: S608 (names are ours, values are parameters)

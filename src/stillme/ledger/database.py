@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from stillme.core.errors import SurroundingsError, disk, explain_os_error
+from stillme.core.errors import SetupError, disk, explain_os_error
 
 BACKUP = ".backup"  # the ending of a ledger's copy
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the second: where SQLite's words repeat damaged ones
@@ -36,11 +36,11 @@ def database(path: Path) -> Iterator[None]:
             raise explain_os_error(OSError(errno.ENOSPC, "full"), path) from error
         if "readonly" in str(error) or ("unable to open" in str(error) and not _may_write(path.parent)):
             raise explain_os_error(OSError(errno.EROFS, "it may only be read"), path) from error
-        raise SurroundingsError(
+        raise SetupError(
             f"The ledger {path} could not be used: {error}.", "Check the disk, then run the same command again."
         ) from error
     except UNREADABLE as error:
-        raise SurroundingsError(f"{path} is not a readable ledger: {error}.", _way_back(path)) from error
+        raise SetupError(f"{path} is not a readable ledger: {error}.", _way_back(path)) from error
 
 
 def _way_back(path: Path) -> str:
@@ -50,13 +50,13 @@ def _way_back(path: Path) -> str:
 
 
 @contextmanager
-def as_written(run: Path, what: str) -> Iterator[None]:
+def wrap_row_errors(run: Path, what: str) -> Iterator[None]:
     """Turn errors of reading a row into a sentence: stillme wrote it, so it was changed since."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise SurroundingsError(
+        raise SetupError(
             f"The ledger of {run} holds {what} that stillme did not write ({reason}).",
             _way_back(run / "ledger.sqlite"),
         ) from error
@@ -291,7 +291,7 @@ def migrate(connection: sqlite3.Connection, where: str, steps: Sequence[str] = M
     """Bring a ledger of any age to this version, one step per transaction."""
     version = _version(connection)
     if version > len(steps):
-        raise SurroundingsError(
+        raise SetupError(
             f"The ledger {where} has schema {version}; this stillme knows up to {len(steps)}.",
             "Install a newer stillme.",
         )

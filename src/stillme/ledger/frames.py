@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stillme.core.records import STEREOTYPE, Portrait, Status, Trial
-from stillme.ledger.database import as_written
+from stillme.ledger.database import wrap_row_errors
 from stillme.ledger.run import Run
 from stillme.protocol import Protocol
 
@@ -29,7 +29,7 @@ def edits(run: Run, protocol: Protocol, trials: Sequence[Trial], portraits: Sequ
     )
     rows = run.query("SELECT key, status, image FROM edit")
     done = pl.DataFrame(rows, schema=dict.fromkeys(("edit", "status", "image"), pl.String), orient="row")
-    with as_written(run.path, "a status"):
+    with wrap_row_errors(run.path, "a status"):
         [Status(word) for word in done["status"].unique()]
     joined = planned.join(done, on="edit", how="left", validate="m:1", maintain_order="left")
     with_calls = joined.join(_last_calls(run), on="edit", how="left", validate="m:1", maintain_order="left")
@@ -75,7 +75,7 @@ def _people(protocol: Protocol, portraits: Sequence[Portrait]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
-def asked(protocol: Protocol, trials: pl.DataFrame) -> pl.DataFrame:
+def trial_axis_frame(protocol: Protocol, trials: pl.DataFrame) -> pl.DataFrame:
     """One row per trial and axis of its prompt, judged or not."""
     pairs = [
         (prompt, axis, protocol.axes[axis].neutral, not protocol.unrequested(prompt, axis))
@@ -312,7 +312,9 @@ def features(run: Run) -> pl.DataFrame:
 
 def decisions(run: Run) -> pl.DataFrame:
     """All decisions of people, the oldest first."""
-    rows = [(d.edit, d.prompt, d.axis, d.score, d.withdrawn, d.who, d.why, d.at) for d in run.adjudications()]
+    rows = [
+        (d.edit, d.prompt, d.axis, d.score, d.withdrawn, d.reviewer, d.reason, d.at) for d in run.adjudications()
+    ]
     schema: dict[str, Any] = dict.fromkeys(("edit", "prompt", "axis"), pl.String)
     schema |= {"score": pl.Int64, "withdrawn": pl.Boolean} | dict.fromkeys(("who", "because", "at"), pl.String)
     return pl.DataFrame(rows, schema=schema, orient="row")
@@ -329,7 +331,7 @@ _RATED |= dict.fromkeys(("question", "answer", "value", "shown", "place"), pl.St
 _RATED |= {"position": pl.Int64, "ms": pl.Int64, "at_seconds": pl.Float64, "complete": pl.Int64}
 
 
-def rated(run: Run) -> pl.DataFrame:
+def ratings_frame(run: Run) -> pl.DataFrame:
     """Every answer of every rater of every imported study, in the order of answering."""
     columns = ", ".join(f'"{name}"' for name in _RATED)
     rows = run.query(f"SELECT {columns} FROM rating ORDER BY study, rater, at_seconds IS NULL, at_seconds, rowid")  # noqa: S608 (names are ours, values are parameters)

@@ -19,8 +19,8 @@ from urllib.parse import unquote, urlsplit
 from pydantic import field_validator, model_validator
 
 from stillme.core.atomic import flush_folder, replace_file
-from stillme.core.errors import SurroundingsError, disk
-from stillme.core.yaml import Frozen
+from stillme.core.errors import SetupError, disk
+from stillme.core.yaml import StrictModel
 
 MAX_CACHED_BYTES = 64 * 2**20  # of images in memory: an edit is measured and judged soon after it was made
 MARKER = "stillme-objects.txt"
@@ -29,7 +29,7 @@ NEXT_STEP = (
 )
 
 
-class Store(Frozen):
+class Store(StrictModel):
     """Where images are kept: a URL that fsspec knows. Credentials come from the environment, never from here."""
 
     url: str
@@ -108,17 +108,17 @@ class Objects:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 (a third of the time that a Path takes)
                 content = file.read()
         except FileNotFoundError:
-            raise SurroundingsError(f"{path} is not there any more.", NEXT_STEP) from None
+            raise SetupError(f"{path} is not there any more.", NEXT_STEP) from None
         except OSError:
             with disk(Path(path)):
                 raise
         if hashlib.sha256(content).hexdigest() != sha256:
             message = f"{path} was changed on disk: its content is not what its name says."
-            raise SurroundingsError(message, NEXT_STEP)
+            raise SetupError(message, NEXT_STEP)
         return content
 
 
-class Distant:
+class RemoteObjectStore:
     """Images in an object store. Safe to use from several threads; the last ones used stay in memory."""
 
     def __init__(self, store: Store) -> None:
@@ -159,7 +159,7 @@ class Distant:
             message = (
                 f"{self.url(sha256, extension)} was changed in the store: its content is not what its name says."
             )
-            raise SurroundingsError(message, NEXT_STEP)
+            raise SetupError(message, NEXT_STEP)
         self._memory.keep(sha256, content)
         return content
 
@@ -172,7 +172,7 @@ class Distant:
                     core = importlib.import_module("fsspec.core")
                     self._connection = core.url_to_fs(self.store.url, **self.store.options)
             yield self._connection
-        except SurroundingsError:
+        except SetupError:
             raise
         except Exception as error:  # every kind of store has its own errors
             raise explain_store_error(error, url or self.store.url) from error
@@ -213,32 +213,32 @@ def _name(sha256: str, extension: str) -> str:
     return f"{sha256[:2]}/{sha256}.{extension}"
 
 
-def objects_at(store: Store | None, folder: Path) -> Objects | Distant:
+def objects_at(store: Store | None, folder: Path) -> Objects | RemoteObjectStore:
     """The objects of a run: in the store, or in `folder` without one."""
     if store is None:
         return Objects(folder)
     if store.scheme == "file":
         return Objects(Path(unquote(urlsplit(store.url).path)))
-    return Distant(store)
+    return RemoteObjectStore(store)
 
 
-def explain_store_error(error: Exception, url: str) -> SurroundingsError:
+def explain_store_error(error: Exception, url: str) -> SetupError:
     """A sentence for an error of a store, with the first line of its own message."""
     if isinstance(error, ImportError):
-        return SurroundingsError(
+        return SetupError(
             f"{url} cannot be reached: {error}.", "Install what it names, e.g. pip install 'stillme[stores]'"
         )
     if "Credentials" in type(error).__name__ or isinstance(error, PermissionError):
-        return SurroundingsError(
+        return SetupError(
             f"{url} may not be used with the keys that are there: {_first_line(error)}.",
             "Set the store's keys in the environment (for S3: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
             "AWS_PROFILE), or ask for the right to read and write there.",
         )
     if isinstance(error, FileNotFoundError):
-        return SurroundingsError(
+        return SetupError(
             f"{url} does not exist: {_first_line(error)}.", "Make the bucket, or correct 'objects' in the audit."
         )
-    return SurroundingsError(
+    return SetupError(
         f"{url} could not be used: {type(error).__name__}: {_first_line(error)}.",
         "Everything recorded so far is kept: check the address and the network, then run the same command again.",
     )

@@ -24,7 +24,7 @@ from typing import Any
 
 from stillme import __version__
 from stillme.core import images
-from stillme.core.errors import InputError, SurroundingsError, disk
+from stillme.core.errors import InputError, SetupError, disk
 from stillme.core.lock import Lock
 from stillme.core.records import (
     Adjudication,
@@ -43,10 +43,10 @@ from stillme.core.records import (
     digest,
 )
 from stillme.ledger import backup
-from stillme.ledger.backup import Keeper
-from stillme.ledger.database import add_axes, as_written, connect, database, is_current, migrate, up_to_date
+from stillme.ledger.backup import BackupScheduler
+from stillme.ledger.database import add_axes, connect, database, is_current, migrate, up_to_date, wrap_row_errors
 from stillme.ledger.objects import Store, objects_at
-from stillme.ledger.writer import Insert, Writer
+from stillme.ledger.writer import RowInsert, Writer
 from stillme.protocol import Protocol, from_files
 
 LEDGER = "ledger.sqlite"
@@ -54,15 +54,15 @@ OBJECTS = "objects"
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredImage:
     """An image that is on disk, and its row, to be added with the record that uses it."""
 
     sha256: str
-    row: Insert
+    row: RowInsert
 
 
 @dataclass(frozen=True)
-class Making:
+class EditProvenance:
     """How an edit was made.
 
     Attributes:
@@ -73,7 +73,7 @@ class Making:
 
     circumstances: Mapping[str, Any]
     notes: Mapping[str, str]
-    extras: Mapping[str, Stored]
+    extras: Mapping[str, StoredImage]
 
 
 def now() -> str:
@@ -81,10 +81,14 @@ def now() -> str:
 
 
 class Run:
-    """A run directory. Use `Run.hold` to write, `Run.look` to read beside a writer."""
+    """A run directory. Use `Run.open_for_writing` to write, `Run.open_readonly` to read beside a writer."""
 
     def __init__(
-        self, path: Path, connection: sqlite3.Connection, writer: Writer | None, keeper: Keeper | None = None
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        writer: Writer | None,
+        keeper: BackupScheduler | None = None,
     ) -> None:
         self.path = path
         self.connection = connection
@@ -96,7 +100,7 @@ class Run:
 
     @classmethod
     @contextmanager
-    def hold(cls, path: Path, protocol: Protocol, objects: Store | None = None) -> Iterator[Run]:
+    def open_for_writing(cls, path: Path, protocol: Protocol, objects: Store | None = None) -> Iterator[Run]:
         """Open the run for writing, made if new, locked for this process.
 
         A run of another protocol or another store is refused.
@@ -121,17 +125,17 @@ class Run:
 
         A ledger of an earlier stillme is brought up to date first, which needs the run unlocked.
         """
-        with cls.look(path) as run:
+        with cls.open_readonly(path) as run:
             protocol, objects = run.protocol(), _store(run.meta())
         if not is_current(path / LEDGER):
-            with cls.hold(path, protocol, objects):
+            with cls.open_for_writing(path, protocol, objects):
                 pass
         with closing(connect(path / LEDGER)) as connection, _open_writer(path / LEDGER) as (writer, keeper):
             yield cls(path, connection, writer=writer, keeper=keeper)
 
     @classmethod
     @contextmanager
-    def look(cls, path: Path) -> Iterator[Run]:
+    def open_readonly(cls, path: Path) -> Iterator[Run]:
         """Open the run for reading; a writer may be at work meanwhile."""
         backup.check(path / LEDGER)
         if not (path / LEDGER).is_file():
@@ -146,7 +150,7 @@ class Run:
     def _check_statuses(self) -> None:
         """Refuse a ledger with a status that stillme never writes: everything that reads it builds on these."""
         tables = ("edit", "verdict", "measurement", "feature")
-        with as_written(self.path, "a status"):
+        with wrap_row_errors(self.path, "a status"):
             for (word,) in self.query(" UNION ".join(f"SELECT status FROM {table}" for table in tables)):  # noqa: S608 (names are ours)
                 Status(word)
 
@@ -165,7 +169,7 @@ class Run:
         rows = self.query("SELECT content FROM audit ORDER BY id DESC LIMIT 1")
         if not rows:
             raise InputError(f"The run {self.path} has not been planned yet.", "Start it with `stillme run`.")
-        with as_written(self.path, "a configuration"):
+        with wrap_row_errors(self.path, "a configuration"):
             return dict(json.loads(rows[0][0]))
 
     def portraits(self, keys: Sequence[str]) -> list[Portrait]:
@@ -175,7 +179,7 @@ class Run:
             labels.setdefault(key, {})[dimension] = value
         columns = "key, source, source_id, image, licence, split"
         rows = {row[0]: row for row in self.query(f"SELECT {columns} FROM portrait")}  # noqa: S608 (names are ours, values are parameters)
-        with as_written(self.path, "a list of portraits"):
+        with wrap_row_errors(self.path, "a list of portraits"):
             return [
                 Portrait(
                     key=key,
@@ -212,7 +216,7 @@ class Run:
         if sha256 not in self._formats:  # all formats at once: after one image the others are soon needed
             self._formats.update(self.query("SELECT sha256, format FROM object"))
         if sha256 not in self._formats:
-            raise SurroundingsError(f"The run {self.path} knows no image {sha256}.")
+            raise SetupError(f"The run {self.path} knows no image {sha256}.")
         return self.objects.get(sha256, self._formats[sha256])
 
     def has_images(self, names: Iterable[str]) -> bool:
@@ -225,7 +229,7 @@ class Run:
         """A sentence about what is wrong with an image; empty where it is whole."""
         try:
             self.image(sha256)
-        except SurroundingsError as error:
+        except SetupError as error:
             return error.sentence
         return ""
 
@@ -257,7 +261,7 @@ class Run:
         if self._keeper is not None:
             self._keeper.now()
 
-    def append(self, *rows: Insert, patient: bool = False) -> Future[None]:
+    def append(self, *rows: RowInsert, patient: bool = False) -> Future[None]:
         if self._writer is None:
             raise RuntimeError("this run was opened for reading")
         return self._writer.append(*rows, patient=patient)
@@ -267,20 +271,20 @@ class Run:
         text = canonical(content)
         last = self.query("SELECT content FROM audit ORDER BY id DESC LIMIT 1")
         if last != [(text,)]:
-            self.append(Insert("audit", (None, now(), text))).result()
+            self.append(RowInsert("audit", (None, now(), text))).result()
 
     def add_settings(self, kind: str, content: Mapping[str, Any]) -> str:
         """Store settings by their hash and return it."""
         key = settings_hash(kind, content)
-        self.append(Insert("settings", (key, kind, canonical(content)), again=True)).result()
+        self.append(RowInsert("settings", (key, kind, canonical(content)), again=True)).result()
         return key
 
     def add_portrait(self, portrait: Portrait, image: bytes) -> Future[None]:
         """One unit: the image's row, the portrait and its labels."""
         p = portrait
         row = (p.key, p.source, p.source_id, p.image, p.licence, p.split)
-        labels = [Insert("label", (p.key, name, value), again=True) for name, value in p.labels.items()]
-        return self.append(self.store(image).row, Insert("portrait", row, again=True), *labels)
+        labels = [RowInsert("label", (p.key, name, value), again=True) for name, value in p.labels.items()]
+        return self.append(self.store(image).row, RowInsert("portrait", row, again=True), *labels)
 
     def add_trials(self, trials: Iterable[Trial]) -> None:
         """Store the trials that are not there yet, and wait until they are on disk."""
@@ -290,11 +294,11 @@ class Run:
             commit.result()
 
     def add_edit(
-        self, edit: Edit, attempt: Attempt, image: Stored | None, making: Making | None = None
+        self, edit: Edit, attempt: Attempt, image: StoredImage | None, making: EditProvenance | None = None
     ) -> Future[None]:
         """One unit: the image's row, the edit, its attempt, what was planted, how it was made."""
-        truth = [Insert("truth", (edit.key, name, value)) for name, value in edit.truth.items()]
-        row = Insert("edit", (edit.key, edit.status.value, edit.image, edit.detail))
+        truth = [RowInsert("truth", (edit.key, name, value)) for name, value in edit.truth.items()]
+        row = RowInsert("edit", (edit.key, edit.status.value, edit.image, edit.detail))
         provenance = _making_rows(edit.key, making) if making else ()
         return self.append(*([image.row] if image else []), row, _attempt_row(attempt), *truth, *provenance)
 
@@ -302,7 +306,7 @@ class Run:
         self,
         verdicts: Iterable[Verdict],
         attempts: Iterable[Attempt],
-        asked: Iterable[Insert] = (),
+        asked: Iterable[RowInsert] = (),
         patient: bool = False,
     ) -> Future[None]:
         """One unit: the attempts of a call, its request, and every verdict that is read from it."""
@@ -318,14 +322,14 @@ class Run:
             (m.key, m.source, m.image, m.measure, m.settings, m.status.value, canonical(dict(m.figures)), m.detail)
             for m in measurements
         ]
-        return self.append(*(Insert("measurement", row) for row in rows))
+        return self.append(*(RowInsert("measurement", row) for row in rows))
 
     def add_feature(self, feature: Feature, attempts: Iterable[Attempt]) -> Future[None]:
         """One unit: the attempts, and the features that were read from the portrait."""
         f = feature
         texts = canonical(dict(f.features)) if f.features else ""
         row = (f.key, f.image, f.settings, f.status.value, texts, canonical(list(f.leaks)), f.detail)
-        return self.append(*map(_attempt_row, attempts), Insert("feature", row))
+        return self.append(*map(_attempt_row, attempts), RowInsert("feature", row))
 
     def features(self, keys: Iterable[str]) -> dict[str, Feature]:
         """The features of these keys, as far as they are there."""
@@ -347,7 +351,7 @@ class Run:
 
     def add_draw(self, key: str, content: Any) -> None:
         """Keep a sample, and wait until it is on disk."""
-        self.append(Insert("draw", (key, now(), canonical(content)), again=True)).result()
+        self.append(RowInsert("draw", (key, now(), canonical(content)), again=True)).result()
 
     def drawn(self, key: str) -> Any | None:
         """A sample that was kept; None if it was not drawn yet."""
@@ -356,8 +360,8 @@ class Run:
 
     def add_adjudication(self, adjudication: Adjudication) -> Future[None]:
         a = adjudication
-        row = (None, a.edit, a.prompt, a.axis, a.score, int(a.withdrawn), a.who, a.why, a.at or now())
-        return self.append(Insert("adjudication", row))
+        row = (None, a.edit, a.prompt, a.axis, a.score, int(a.withdrawn), a.reviewer, a.reason, a.at or now())
+        return self.append(RowInsert("adjudication", row))
 
     def adjudications(self) -> list[Adjudication]:
         """All of them, the oldest first."""
@@ -369,8 +373,8 @@ class Run:
                 prompt=prompt,
                 axis=axis,
                 score=score,
-                who=who,
-                why=why,
+                reviewer=who,
+                reason=why,
                 at=at,
                 withdrawn=bool(withdrawn),
             )
@@ -387,19 +391,19 @@ class Run:
         sql = f"SELECT rater, why FROM rating_exclusion WHERE id IN ({newest}) AND NOT withdrawn"  # noqa: S608 (names are ours, values are parameters)
         return dict(self.query(sql, (study,)))
 
-    def add_ratings(self, rows: Iterable[Insert]) -> None:
+    def add_ratings(self, rows: Iterable[RowInsert]) -> None:
         """Import all of these rows or none; waits until they are on disk."""
         self.append(*rows).result()
 
     def add_attempt(self, attempt: Attempt) -> Future[None]:
         return self.append(_attempt_row(attempt))
 
-    def store(self, image: bytes, facts: images.Facts | None = None) -> Stored:
+    def store(self, image: bytes, facts: images.ImageInfo | None = None) -> StoredImage:
         """Put an image into objects/, durably; its row goes in with the record that uses it."""
         facts = facts or images.inspect(image)
         sha256 = self.objects.put(image, facts.extension)
         row = (sha256, facts.extension, len(image), facts.width, facts.height)
-        return Stored(sha256=sha256, row=Insert("object", row, again=True))
+        return StoredImage(sha256=sha256, row=RowInsert("object", row, again=True))
 
 
 def attempts(subject: str, reply: JudgeReply) -> Iterator[Attempt]:
@@ -431,18 +435,18 @@ def _score_columns(axes: tuple[str, ...]) -> str:
     return f"score ({columns})"
 
 
-def _verdict_rows(verdict: Verdict) -> Iterator[Insert]:
+def _verdict_rows(verdict: Verdict) -> Iterator[RowInsert]:
     v = verdict
     seen = canonical(dict(v.observations)) if v.observations else ""
     row = (v.key, v.edit, v.judge, v.settings, v.status.value, v.evidence, v.detail, seen, v.call, v.repeat)
-    yield Insert("verdict", row)
+    yield RowInsert("verdict", row)
     if v.scores:
-        yield Insert(_score_columns(tuple(v.scores)), (v.key, *v.scores.values()))
+        yield RowInsert(_score_columns(tuple(v.scores)), (v.key, *v.scores.values()))
     for place, person in enumerate(v.people):
-        yield Insert("depicted", (v.key, place, person.role, person.gender, person.note))
+        yield RowInsert("depicted", (v.key, place, person.role, person.gender, person.note))
 
 
-def _attempt_row(attempt: Attempt) -> Insert:
+def _attempt_row(attempt: Attempt) -> RowInsert:
     a = attempt
     usage = canonical(dict(a.usage)) if a.usage else ""
     raw = None
@@ -450,42 +454,42 @@ def _attempt_row(attempt: Attempt) -> Insert:
         packer = zlib.compressobj(1, zlib.DEFLATED, 12, 4)
         raw = packer.compress(a.raw) + packer.flush()
     how = (a.cost_usd, a.detail, a.code, a.request_id, a.http, usage, raw)
-    return Insert("attempt", (None, a.subject, a.status.value, a.started, a.seconds, *how))
+    return RowInsert("attempt", (None, a.subject, a.status.value, a.started, a.seconds, *how))
 
 
-def question_row(name: str, content: Mapping[str, Any]) -> Insert:
+def question_row(name: str, content: Mapping[str, Any]) -> RowInsert:
     """A request without its images: kept once for all calls that share it."""
-    return Insert("question", (name, canonical(content)), again=True)
+    return RowInsert("question", (name, canonical(content)), again=True)
 
 
-def call_row(key: str, question: str, source: str, edited: str, repeat: int) -> Insert:
-    return Insert("call", (key, question, source, edited, repeat), again=True)
+def call_row(key: str, question: str, source: str, edited: str, repeat: int) -> RowInsert:
+    return RowInsert("call", (key, question, source, edited, repeat), again=True)
 
 
-def _making_rows(edit: str, making: Making) -> Iterator[Insert]:
+def _making_rows(edit: str, making: EditProvenance) -> Iterator[RowInsert]:
     content = canonical(dict(making.circumstances))
     key = digest("circumstances", content=content)
-    yield Insert("circumstances", (key, content), again=True)
-    yield Insert("making", (edit, key, canonical(dict(making.notes))))
+    yield RowInsert("circumstances", (key, content), again=True)
+    yield RowInsert("making", (edit, key, canonical(dict(making.notes))))
     for name, stored in making.extras.items():
         yield stored.row
-        yield Insert("extra", (edit, name, stored.sha256))
+        yield RowInsert("extra", (edit, name, stored.sha256))
 
 
-def _trial_rows(trial: Trial) -> tuple[Insert, Insert]:
+def _trial_rows(trial: Trial) -> tuple[RowInsert, RowInsert]:
     t = trial
     text = digest("instruction", text=t.instruction)
     about = canonical(dict(t.about)) if t.about else ""
     request = (t.key, t.edit, t.experiment, t.arm, t.prompt, text, t.editor, t.settings)
     row = (*request, t.seed, t.portrait, t.partner, about)
-    return Insert("instruction", (text, t.instruction), again=True), Insert("trial", row)
+    return RowInsert("instruction", (text, t.instruction), again=True), RowInsert("trial", row)
 
 
 @contextmanager
-def _open_writer(ledger: Path) -> Iterator[tuple[Writer, Keeper]]:
+def _open_writer(ledger: Path) -> Iterator[tuple[Writer, BackupScheduler]]:
     """A writer, and the scheduler of copies: the last one is made when everything is written."""
     writer = Writer(ledger)
-    keeper = Keeper(ledger, writer)
+    keeper = BackupScheduler(ledger, writer)
     try:
         yield writer, keeper
     finally:

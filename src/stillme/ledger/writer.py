@@ -18,7 +18,7 @@ from stillme.core.errors import StillmeError
 from stillme.ledger.database import connect, database
 
 
-class Insert(NamedTuple):
+class RowInsert(NamedTuple):
     """One row for one table. `again`: the same row may come twice; the second changes nothing."""
 
     into: str  # a table, with its columns where not all are given
@@ -26,7 +26,7 @@ class Insert(NamedTuple):
     again: bool = False
 
 
-_Unit = tuple[tuple[Insert, ...], "Future[None]"]
+_Unit = tuple[tuple[RowInsert, ...], "Future[None]"]
 
 MAX_GROUP = 512  # units per commit: larger ones keep their callers waiting longer
 MAX_ROWS_PER_STATEMENT = 64  # smaller powers of two take the rest, so that few statements are ever compiled
@@ -49,7 +49,7 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
         self._thread.start()
 
-    def append(self, *rows: Insert, patient: bool = False) -> Future[None]:
+    def append(self, *rows: RowInsert, patient: bool = False) -> Future[None]:
         """Queue one unit. The future is done when it is on disk, or has the error.
 
         Args:
@@ -133,7 +133,7 @@ class Writer:
             raise
 
 
-def _storable(row: Insert) -> Insert:
+def _storable(row: RowInsert) -> RowInsert:
     """The row with lone surrogates replaced: services send them now and then, and UTF-8 cannot encode them."""
     texts = (
         v.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(v, str) else v
@@ -142,7 +142,7 @@ def _storable(row: Insert) -> Insert:
     return row._replace(values=tuple(texts))
 
 
-def statements(rows: Iterator[Insert]) -> Iterator[tuple[str, list[Any]]]:
+def statements(rows: Iterator[RowInsert]) -> Iterator[tuple[str, list[Any]]]:
     """The rows of each kind, many to a statement."""
     kinds: dict[tuple[str, int, bool], list[tuple[Any, ...]]] = {}
     for row in rows:

@@ -74,9 +74,9 @@ FIGURES: dict[str, dict[str, str]] = {
 
 def set_up(recipes: Mapping[str, Callable[[], Reader]]) -> Measures:
     """Create the measures, which share decoded pictures and models; loads the vision extra."""
-    from stillme.measures.runner import Bench
+    from stillme.measures.runner import MeasureRunner
 
-    return Bench({name: make() for name, make in recipes.items()})
+    return MeasureRunner({name: make() for name, make in recipes.items()})
 
 
 class Measures(Protocol):

@@ -19,10 +19,10 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.images import Pixels
 from stillme.core.records import Status
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import PreparedMeasure, require_packages
 from stillme.measures import Reader, weights
 
@@ -47,7 +47,7 @@ ERRORS = Path(__file__).parent / "attribute_errors.csv"
 SQUARES = ((1.2, 0.55), (1.1, 0.55), (1.3, 0.55), (1.2, 0.5), (1.2, 0.6))
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """What counts as measurable."""
 
     # Of a face, in pixels. A narrower one reads as younger than when it is shown larger: by 1 year at 48, 4 at 32.
@@ -100,7 +100,7 @@ def prepared(kind: str, version: int, network: str, settings: Settings, read: Re
 
 def _reader(settings: Settings, read: Read) -> Reader:
     model()  # so that a damaged file stops the run before anything is measured
-    return lambda pair: read(*both(pair, settings))
+    return lambda pair: read(*read_both_faces(pair, settings))
 
 
 @cache
@@ -110,9 +110,9 @@ def model() -> Model:
     try:
         installed = importlib.metadata.distribution(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
-        raise SurroundingsError(f"The installed package {PACKAGE} cannot be found.", REINSTALL_HINT) from None
+        raise SetupError(f"The installed package {PACKAGE} cannot be found.", REINSTALL_HINT) from None
     if installed.version != RELEASE:
-        raise SurroundingsError(
+        raise SetupError(
             f"{PACKAGE} {installed.version} is installed; "
             f"readings are made with {RELEASE}, whose errors are known.",
             f"Install it with: pip install {PACKAGE}=={RELEASE}",
@@ -124,14 +124,14 @@ def model() -> Model:
         importlib.import_module("onnxruntime").disable_telemetry_events()  # its builds for Windows have some
         loaded: Model = importlib.import_module(MODULE).AgeAndGender()
     except ImportError as error:
-        raise SurroundingsError(
+        raise SetupError(
             f"The package {PACKAGE} cannot be loaded: {error}.",
             "Install what it needs with: pip install 'stillme[attributes]'",
         ) from error
     return loaded
 
 
-def both(pair: Pair, settings: Settings) -> tuple[Apparent, Apparent]:
+def read_both_faces(pair: Pair, settings: Settings) -> tuple[Apparent, Apparent]:
     """The person in the source, and the same person in the edit."""
     before, after = pair.people
     return read_face(pair.source, before, settings), read_face(pair.edit, after, settings)

@@ -15,7 +15,7 @@ from scipy.ndimage import uniform_filter
 
 from stillme.core import phash
 from stillme.core.colour import delta_e_2000
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import BackendContext, PreparedMeasure
 from stillme.measures import Reader, weights
 
@@ -30,7 +30,7 @@ HASH = 8  # the perceptual hash has HASH × HASH bits
 VISIBLE = 5.0  # CIEDE2000 beyond which two colours are plainly not the same
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     pass
 
 
@@ -49,14 +49,14 @@ def prepare(settings: Settings, context: BackendContext) -> PreparedMeasure[Read
 def read(pair: Pair) -> Mapping[str, float]:
     source, edit = pair.source, pair.edit
     return {
-        "lpips": apart(source.features, edit.features),
+        "lpips": lpips_distance(source.features, edit.features),
         "ssim": structural_similarity(source.grey.astype(np.float64), edit.grey.astype(np.float64)),
         "changed_share": float((delta_e_2000(source.small, edit.small) > VISIBLE).mean()),
         "phash_distance": int((perceptual_hash(source) != perceptual_hash(edit)).sum()),
     }
 
 
-def apart(one: Features, other: Features) -> float:
+def lpips_distance(one: Features, other: Features) -> float:
     """LPIPS: the sum over layers of the mean squared difference of their features, in the layers' own weights."""
 
     def mean_square(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:

@@ -77,7 +77,7 @@ class Mesh:
         return float(np.degrees(np.arctan2(across[2], np.hypot(across[0], across[1]))))
 
 
-class Finder:
+class FaceDetector:
     """Finds faces, the most prominent first. `min_score`: the score below which nothing is called a face."""
 
     def __init__(self, min_score: float = MIN_SCORE) -> None:
@@ -114,7 +114,7 @@ def _face(row: NDArray[np.float32]) -> Face:
     return Face((left, top, width, height), row[4:14].reshape(5, 2), float(row[14]), row)
 
 
-class Shaper:
+class FaceMesher:
     """Lays the mesh over a face; a second time where the first shows that its crop did not fit."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import BackendContext, PreparedMeasure
 from stillme.measures import Reader, weights
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VERSION = 2  # raise when the same pictures and settings give other figures
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     pass
 
 

@@ -80,9 +80,9 @@ def compare(before: Path, after: Path, show: Path | None = None) -> Comparison:
     prepared = {kind: _prepared(kind) for kind in request.measures}
     for kind, one in prepared.items():
         backends.require_packages(one.requires, f"'{kind}'")
-    from stillme.measures.runner import Bench
+    from stillme.measures.runner import MeasureRunner
 
-    bench = Bench({kind: one.make() for kind, one in prepared.items()})
+    bench = MeasureRunner({kind: one.make() for kind, one in prepared.items()})
     readings = dict(zip(request.measures, bench.measure(request), strict=True))
     if show is not None:
         with disk(show):

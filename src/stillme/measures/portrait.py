@@ -13,7 +13,7 @@ from stillme.core.records import Reading, Status
 from stillme.measures import weights
 
 if TYPE_CHECKING:
-    from stillme.measures.view import Optics
+    from stillme.measures.view import VisionModels
 
 VERSION = 1  # raise when the same picture gives other figures
 
@@ -49,7 +49,7 @@ def effective() -> dict[str, Any]:
     return {"measure": "portrait", "version": VERSION, "weights": used}
 
 
-def read(content: bytes, optics: Optics) -> Reading:
+def read(content: bytes, optics: VisionModels) -> Reading:
     """The figures of one picture, or why there are none."""
     from stillme.measures.portrait_quality import portrait_figures
     from stillme.measures.view import UnreadableError, View

@@ -82,7 +82,7 @@ HALO = 0.45  # of a pixel of the smaller picture: what keeps detail too fine for
 
 
 @dataclass(frozen=True, eq=False)
-class Upright:
+class AlignedFace:
     """SIDE × SIDE pixels around a face that is TALL pixels tall, eyes level; `points` of its mesh there."""
 
     pixels: Pixels
@@ -102,7 +102,7 @@ class Upright:
         return np.asarray(values[pixels[:, 1], pixels[:, 0]], np.float32)
 
 
-def upright(picture: Pixels, mesh: Mesh) -> Upright:
+def upright(picture: Pixels, mesh: Mesh) -> AlignedFace:
     """Cut the face out of the picture, turned and scaled; a picture that shrinks is blurred first."""
     flat = mesh.points[:, :2].astype(np.float64)
     across, centre = flat[EYES[1]] - flat[EYES[0]], (flat[CHIN] + flat[BROW]) / 2
@@ -117,7 +117,7 @@ def upright(picture: Pixels, mesh: Mesh) -> Upright:
     turn = np.array([[cos, sin], [-sin, cos]])
     shift = SIDE / 2 - turn @ (centre - low)
     crop = cv2.warpAffine(part, np.column_stack([turn, shift]), (SIDE, SIDE), borderMode=cv2.BORDER_REPLICATE)
-    return Upright(np.asarray(crop, np.uint8), ((flat - low) @ turn.T + shift).astype(np.float32))
+    return AlignedFace(np.asarray(crop, np.uint8), ((flat - low) @ turn.T + shift).astype(np.float32))
 
 
 # Pose. The mesh has depth, so the best turn is a fit of points to points in space. They lie on forehead, nose,
@@ -198,7 +198,7 @@ _BLUR_PIXELS = 5  # pixels that are averaged along a direction
 _NEIGHBOURHOOD = np.ones((5, 5), np.uint8)  # how far around the outlines edges are read
 
 
-def focus(face: Upright) -> float:
+def focus(face: AlignedFace) -> float:
     """0 for a face without any edge to 1; a face as sharp as its pixels allow reads about 0.6."""
     grey = cv2.cvtColor(face.pixels, cv2.COLOR_RGB2GRAY).astype(np.float32)
     outlines = (LEFT_EYE + LEFT_BROW, RIGHT_EYE + RIGHT_BROW, _NOSE_OUTLINE, _MOUTH_OUTLINE)
@@ -246,7 +246,7 @@ CRUSHED = 14  # of 255, the highest channel: L* 4
 COVERED_STOPS, COVERED_COLOUR = 1.7, 0.13  # stops; distance of the shares of red and green in the light
 
 
-def lighting(face: Upright) -> dict[str, float]:
+def lighting(face: AlignedFace) -> dict[str, float]:
     """Light in stops, and shares in percent of the skin between brows and mouth where the mesh leaves any."""
     light = colour.light()[face.pixels]
     stops = np.log2(_blur(_luminance(light), SHADE) + GLOSS)
@@ -273,7 +273,7 @@ def _blur(values: Floats, sigma: float) -> Floats:
     return np.asarray(cv2.GaussianBlur(values, (0, 0), sigma), np.float32)
 
 
-def _unlike_cheeks(face: Upright, light: Floats) -> Mask:
+def _unlike_cheeks(face: AlignedFace, light: Floats) -> Mask:
     """Pixels whose light is far from that of the cheek on their side, or whose colour is far from the face's."""
     fine = _blur(light, 1)
     stops = np.log2(_luminance(fine) + FAINT)

@@ -11,18 +11,18 @@ from collections.abc import Mapping
 
 from stillme.core.records import MeasureRequest, Reading, Status
 from stillme.measures import Reader
-from stillme.measures.view import Optics, Pair, UnreadableError, View
+from stillme.measures.view import Pair, UnreadableError, View, VisionModels
 
 MAX_CACHED_SOURCES = 2  # a view holds a decoded picture, so more would cost memory per process
 DIGITS = 6  # of a stored figure: enough for any use, and no more than the pictures hold
 
 
-class Bench:
+class MeasureRunner:
     """Takes measures by their names."""
 
     def __init__(self, readers: Mapping[str, Reader]) -> None:
         self._readers = readers
-        self._optics = Optics()
+        self._optics = VisionModels()
         self._sources: OrderedDict[str, View] = OrderedDict()
 
     def measure(self, request: MeasureRequest) -> list[Reading]:

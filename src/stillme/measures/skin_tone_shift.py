@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from stillme.core import colour
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import BackendContext, PreparedMeasure
 from stillme.measures import Reader, weights
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 VERSION = 1  # raise when the same pictures and settings give other figures
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """What counts as measurable."""
 
     least_height: int = Field(default=40, ge=8)  # of a face, brow to chin, in pixels
@@ -113,8 +113,8 @@ def lightness_change(figures: Mapping[str, float | None], rule: Background) -> f
     return raw - light
 
 
-def controlled(measured: pl.DataFrame, rule: Background) -> pl.DataFrame:
-    """`measured` with `lightness_change` and `controlled`, where skin was measured at all."""
+def subtract_background_shift(measured: pl.DataFrame, rule: Background) -> pl.DataFrame:
+    """`measured` with `lightness_change` and `subtract_background_shift`, where skin was measured at all."""
     import polars as pl  # the processes that measure have no use for it
 
     if "lightness_shift" not in measured.columns:

@@ -18,7 +18,7 @@ from stillme.core.colour import srgb_to_lab
 from stillme.core.images import Pixels
 from stillme.core.records import Status
 from stillme.measures import weights
-from stillme.measures.faces import Box, Face, Finder, Mesh, Shaper
+from stillme.measures.faces import Box, Face, FaceDetector, FaceMesher, Mesh
 from stillme.measures.skin import Floats, Light, Limits, Skin, Tone, light, skin
 
 Vector = NDArray[np.float64]
@@ -74,19 +74,19 @@ def _unit_length(features: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(features / (length + np.float32(1e-10)), np.float32)
 
 
-class Optics:
+class VisionModels:
     """The models, each loaded when it is first needed. One thread each: the work is spread over processes."""
 
     def __init__(self) -> None:
         cv2.setNumThreads(1)
 
     @cached_property
-    def finder(self) -> Finder:
-        return Finder()
+    def finder(self) -> FaceDetector:
+        return FaceDetector()
 
     @cached_property
-    def shaper(self) -> Shaper:
-        return Shaper()
+    def shaper(self) -> FaceMesher:
+        return FaceMesher()
 
     @cached_property
     def trunk(self) -> Trunk:
@@ -100,7 +100,7 @@ class Optics:
 class View:
     """One picture. `name` is what a reader calls it: the source, the edit."""
 
-    def __init__(self, content: bytes, name: str, optics: Optics) -> None:
+    def __init__(self, content: bytes, name: str, optics: VisionModels) -> None:
         self.name = name
         self._optics = optics
         try:

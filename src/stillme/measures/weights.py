@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 
 FOLDER = Path(__file__).parent / "weights"
 DETECTOR = "face_detection_yunet_2023mar_int8bq.onnx"
@@ -31,18 +31,18 @@ def verified(name: str) -> Path:
 
 
 def check(path: Path, expected: str, remedy: str) -> None:
-    """Raise SurroundingsError if the file is missing or has another checksum; `remedy` is the next step."""
+    """Raise SetupError if the file is missing or has another checksum; `remedy` is the next step."""
     if not path.is_file():
-        raise SurroundingsError(f"The weights file {path} is missing.", remedy)
+        raise SetupError(f"The weights file {path} is missing.", remedy)
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     if checksum != expected:
-        raise SurroundingsError(f"The weights file {path} has the SHA-256 {checksum}, not {expected}.", remedy)
+        raise SetupError(f"The weights file {path} has the SHA-256 {checksum}, not {expected}.", remedy)
 
 
 @cache
 def listed_checksums() -> dict[str, str]:
     path = FOLDER / "SHA256SUMS"
     if not path.is_file():
-        raise SurroundingsError(f"The list of weights {path} is missing.", REINSTALL_HINT)
+        raise SetupError(f"The list of weights {path} is missing.", REINSTALL_HINT)
     lines = path.read_text(encoding="utf-8").splitlines()
     return {name: value for value, name in (line.split() for line in lines)}

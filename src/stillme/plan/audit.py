@@ -12,16 +12,16 @@ from pydantic import Field, model_validator
 
 from stillme import judges
 from stillme.core.records import Role
-from stillme.core.yaml import Frozen
-from stillme.engine.ray import Share
+from stillme.core.yaml import StrictModel
+from stillme.engine.ray import ActorResources
 from stillme.ledger.objects import Store
 from stillme.protocol.schema import Name, Selection, Word
 
 BASELINE = "baseline"  # the arm in which a prompt stands alone
-LARGEST_SEED = 2**53  # with all that arms add to it, the ledger can hold it
+MAX_SEED = 2**53  # with all that arms add to it, the ledger can hold it
 
 
-class Row(Frozen):
+class Row(StrictModel):
     """One backend in use: which kind, under which name, with which settings."""
 
     id: Name
@@ -42,7 +42,7 @@ class SourceRow(Row):
 class EditorRow(Row):
     """seed: of the first edit of a portrait and prompt; without one, the editor's published seed, else 0."""
 
-    seed: int | None = Field(default=None, ge=-LARGEST_SEED, le=LARGEST_SEED)
+    seed: int | None = Field(default=None, ge=-MAX_SEED, le=MAX_SEED)
 
 
 class JudgeRow(Row):
@@ -58,7 +58,7 @@ class JudgeRow(Row):
         return data
 
 
-class Diagnose(Frozen):
+class Diagnose(StrictModel):
     """Experiment 1: every portrait × prompt × editor."""
 
     prompts: Literal["all"] | tuple[Name, ...] = "all"
@@ -66,7 +66,7 @@ class Diagnose(Frozen):
     seeds: int = Field(default=1, ge=1, le=100)
 
 
-class Controls(Frozen):
+class Controls(StrictModel):
     """Negative controls: edits that ask for nothing, one of each kind a portrait and maker."""
 
     kinds: Literal["all"] | tuple[Word, ...] = "all"
@@ -78,7 +78,7 @@ class Extractor(Row):
     id: Name = "extractor"
 
 
-class Mitigate(Frozen):
+class Mitigate(StrictModel):
     """Experiment 2: does a feature prompt keep the person?
 
     sample: how many portraits × prompts × editors. select: how they are chosen; without it, as the preset says.
@@ -93,7 +93,7 @@ class Mitigate(Frozen):
     extractor: Extractor | None = None
 
 
-class Stereotype(Frozen):
+class Stereotype(StrictModel):
     """Experiment 3: which gender does an editor give to an occupation?
 
     mode: `separate` gives an editor one portrait, `joint` one of each gender. counterbalanced: asks every prompt
@@ -106,7 +106,7 @@ class Stereotype(Frozen):
     seed: int = Field(default=0, ge=0)
 
 
-class Experiments(Frozen):
+class Experiments(StrictModel):
     """A mapping, or the names alone: [diagnose, mitigate, stereotype]."""
 
     diagnose: Diagnose | None = None
@@ -125,7 +125,7 @@ class Experiments(Frozen):
         return tuple(name for name, one in self if one is not None)
 
 
-class Calibrating(Frozen):
+class Calibrating(StrictModel):
     """How judges are calibrated (`stillme calibrate`). portraits: of each group of the reference dimension.
 
     seed: of the draw. repeats: whether every pair is judged twice. disclosure: whether it is also judged with
@@ -138,13 +138,13 @@ class Calibrating(Frozen):
     disclosure: bool = True
 
 
-class Measuring(Frozen):
+class Measuring(StrictModel):
     """Which share of the edits is measured, of every group and prompt alike. Controls always are."""
 
     share: float = Field(default=1.0, gt=0, le=1)
 
 
-class Judging(Frozen):
+class Judging(StrictModel):
     """repeats: which share of the edits judges behind a network judge a second time, to be compared with the
     first verdict; the second one is excluded from all scores. disclose: what judges are given of the source
     person; without it, what the preset says."""
@@ -153,32 +153,32 @@ class Judging(Frozen):
     disclose: tuple[Word, ...] | None = None
 
 
-class Engine(Frozen):
+class Engine(StrictModel):
     """Where the work runs. workers: 0 means one a core. Everything else is for Ray alone."""
 
     kind: Literal["local", "ray"] = "local"
     workers: int = Field(default=0, ge=0, le=256)
     address: str | None = None  # of a cluster: auto, host:port, ray://host:port; None: this machine's own
-    actors: Share = Share()
-    editors: dict[Name, Share] = Field(default_factory=dict)  # models whose actors take another share
+    actors: ActorResources = ActorResources()
+    editors: dict[Name, ActorResources] = Field(default_factory=dict)  # models whose actors take another share
     patience_s: float = Field(default=600, gt=0)  # how long an actor may look for a place while none has one
 
     @property
     def threads(self) -> int:
         return self.workers or os.cpu_count() or 1
 
-    def share(self, editor: str) -> Share:
+    def share(self, editor: str) -> ActorResources:
         return self.editors.get(editor, self.actors)
 
 
-class Budgets(Frozen):
+class Budgets(StrictModel):
     """Where to stop taking new work; what is done is kept, and running again with more goes on."""
 
     cost_usd: float | None = Field(default=None, ge=0)
     edits: int | None = Field(default=None, ge=0)
 
 
-class Audit(Frozen):
+class Audit(StrictModel):
     """The whole of audit.yaml."""
 
     stillme: Literal[1]

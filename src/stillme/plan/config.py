@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stillme import editors, judges, measures, sources
-from stillme.core.errors import Fault, FaultsError, InputError, StillmeError
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, InputError, StillmeError
 from stillme.core.records import CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Role
 from stillme.core.yaml import Document, Path_, faults_of, read_text, unknown
 from stillme.engine import backends
@@ -101,7 +101,7 @@ def load(path: Path, engine: Mapping[str, Any] | None = None) -> Config:
         try:
             replaced = Engine.model_validate({**audit.engine.model_dump(exclude_unset=True), **engine})
         except ValidationError as error:
-            raise FaultsError(faults_of(error, document, Engine, ("engine",))) from None
+            raise ConfigIssuesError(faults_of(error, document, Engine, ("engine",))) from None
         audit = audit.model_copy(update={"engine": replaced})
     return settle(audit, path.parent, document)
 
@@ -113,7 +113,7 @@ def read(path: Path) -> tuple[Audit, Document]:
     document = Document(str(path), read_text(path))
     audit = document.read_as(Audit)
     if audit is None:
-        raise FaultsError(document.faults)
+        raise ConfigIssuesError(document.faults)
     return audit, document
 
 
@@ -136,7 +136,7 @@ def settle(audit: Audit, folder: Path, document: Document, protocol: Protocol | 
             message = f"sends two portraits, but the editor '{row.id}' takes one picture an edit; take 'separate'"
             faults.append(document.fault(("experiments", STEREOTYPE, "mode"), message))
     if faults:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     # Every editor has its seed spelled out from here on.
     seeds = {row.id: prepared["editors"][row.id].seed if row.seed is None else row.seed for row in audit.editors}
     rows = tuple(row.model_copy(update={"seed": seeds[row.id]}) for row in audit.editors)
@@ -173,7 +173,7 @@ def _extractor(
     at = ("experiments", MITIGATE, "extractor", "settings")
     extractor = _prepare("judges", options.extractor, context, document, at)
     if isinstance(extractor, list):
-        raise FaultsError(extractor)
+        raise ConfigIssuesError(extractor)
     return options.extractor, extractor
 
 
@@ -196,10 +196,10 @@ def chosen_experiments(audit: Audit, only: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Need:
+class AuditRequirement:
     """What somebody in an audit cannot work without: a key in an environment variable, packages of extras."""
 
-    who: str
+    needed_by: str
     key_env: str | None = None
     packages: tuple[str, ...] = ()
 
@@ -207,42 +207,42 @@ class Need:
 def check_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> None:
     """Every key and every package that a run will need, before it spends anything. `parts`: of the audit."""
     for need in (*needs(config, parts), *inner_keys(config, parts)):
-        backends.require_key(need.key_env, need.who)
-        backends.require_packages(need.packages, need.who)
+        backends.require_key(need.key_env, need.needed_by)
+        backends.require_packages(need.packages, need.needed_by)
 
 
-def needs(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[Need]:
+def needs(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[AuditRequirement]:
     """What a run needs on the machine that it runs on."""
     for part, _, row in _rows(config.audit):
         if part in parts:
-            yield Need(_who(part, row), row.key_env, tuple(getattr(config, part)[row.id].requires))
+            yield AuditRequirement(_who(part, row), row.key_env, tuple(getattr(config, part)[row.id].requires))
     mitigate = config.audit.experiments.mitigate
     if mitigate is not None and mitigate.extractor is not None and config.extractor is not None:
-        yield Need(_EXTRACTOR, mitigate.extractor.key_env, tuple(config.extractor.requires))
+        yield AuditRequirement(_EXTRACTOR, mitigate.extractor.key_env, tuple(config.extractor.requires))
     if config.audit.engine.kind == "ray":
-        yield Need("The engine 'ray'", packages=("ray",))
+        yield AuditRequirement("The engine 'ray'", packages=("ray",))
     if config.audit.objects:
-        yield Need("Keeping objects at a URL", packages=tuple(config.audit.objects.packages))
+        yield AuditRequirement("Keeping objects at a URL", packages=tuple(config.audit.objects.packages))
 
 
-def inner_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[Need]:
+def inner_keys(config: Config, parts: Collection[str] = tuple(_BACKENDS)) -> Iterator[AuditRequirement]:
     """Keys that settings name, such as that of a text encoder elsewhere."""
     for part, _, row in _rows(config.audit):
         for value in getattr(config, part)[row.id].inputs.values() if part in parts else ():
             if isinstance(value, Mapping) and isinstance(value.get("key_env"), str):
-                yield Need(_who(part, row), value["key_env"])
+                yield AuditRequirement(_who(part, row), value["key_env"])
 
 
 _EXTRACTOR = "The extractor of 'mitigate'"
 
 
-def keys_of(audit: Audit) -> Iterator[Need]:
+def keys_of(audit: Audit) -> Iterator[AuditRequirement]:
     """The keys that an audit names, whatever is installed: its file is enough to tell."""
     for part, _, row in _rows(audit):
-        yield Need(_who(part, row), row.key_env)
+        yield AuditRequirement(_who(part, row), row.key_env)
     mitigate = audit.experiments.mitigate
     if mitigate is not None and mitigate.extractor is not None:
-        yield Need(_EXTRACTOR, mitigate.extractor.key_env)
+        yield AuditRequirement(_EXTRACTOR, mitigate.extractor.key_env)
 
 
 def _who(part: str, row: Row) -> str:
@@ -255,7 +255,9 @@ def _rows(audit: Audit) -> Iterator[tuple[str, int, Row]]:
             yield part, index, row
 
 
-def _prepare(part: str, row: Row, context: BackendContext, document: Document, at: Path_) -> Any | list[Fault]:
+def _prepare(
+    part: str, row: Row, context: BackendContext, document: Document, at: Path_
+) -> Any | list[ConfigIssue]:
     table = _BACKENDS[part]
     module = backends.load(table, row.kind, part)
     context = replace(context, key_env=row.key_env)
@@ -264,7 +266,7 @@ def _prepare(part: str, row: Row, context: BackendContext, document: Document, a
         prepared = module.prepare(settings, context)
     except ValidationError as error:
         return faults_of(error, document, module.Settings, at)
-    except FaultsError as error:
+    except ConfigIssuesError as error:
         return list(error.faults)
     except ValueError as error:
         return [document.fault(at, str(error))]

@@ -18,7 +18,7 @@ from stillme.core.yaml import Document
 from stillme.engine.backends import PreparedBackend
 from stillme.judges.feature_form import FeatureForm
 from stillme.ledger import Run
-from stillme.ledger.database import as_written
+from stillme.ledger.database import wrap_row_errors
 from stillme.ledger.run import settings_hash
 from stillme.plan.audit import BASELINE, Audit, Diagnose, Mitigate, Stereotype
 from stillme.plan.config import Config, settle, wanted_controls
@@ -173,7 +173,7 @@ def load_design(run: Run) -> Design:
     """The design of the newest configuration that the run has seen."""
     kept = run.last_audit()
     document = Document(f"{run.path}: audit", "")
-    with as_written(run.path, "a configuration"):
+    with wrap_row_errors(run.path, "a configuration"):
         audit, keys = Audit.model_validate(kept["audit"]), list(kept["portraits"])
         if len(set(keys)) < len(keys):
             raise ValueError("a portrait is listed twice")
@@ -325,7 +325,7 @@ def _stereotype(
                 settings=settings[row.id],
                 seed=row.seed or 0,
                 partner=scene.partner,
-                about=scene.about,
+                about=scene.metadata,
             )
 
 

@@ -28,10 +28,10 @@ SWAPPED = "swapped"  # the first of two portraits is not of the stereotyped gend
 
 
 @dataclass(frozen=True)
-class Scene:
+class StereotypePrompt:
     """One request: a sentence, and the portrait or the two that it starts from.
 
-    about: `mode`; `target`, `other`, `stereotype`; `pronoun` (none, they, or a gender's own) and what it points
+    metadata: `mode`; `target`, `other`, `stereotype`; `pronoun` (none, they, or a gender's own) and what it points
     at, `cue` (none, neutral, pro or anti the stereotype); `order`: whether the target is named first or second;
     `source`: the gender of the first portrait; `congruent`: whether that is the stereotyped one.
     """
@@ -41,7 +41,7 @@ class Scene:
     text: str
     portrait: Portrait
     partner: Portrait | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 Pair = Mapping[str, Portrait]  # gender -> portrait
@@ -73,7 +73,7 @@ def scenes(
     mode: str,
     counterbalanced: bool,
     seed: int,
-) -> Iterator[Scene]:
+) -> Iterator[StereotypePrompt]:
     """Prompt by prompt, the published arm first."""
     for name, pair in zip(prompts, pairs(protocol, portraits, len(prompts), seed), strict=True):
         prompt = protocol.pair[name]
@@ -86,13 +86,13 @@ def scenes(
             for first, second in starts:
                 is_swapped = mode == JOINT and first != prompt.stereotype
                 words = (*sentence.words, SWAPPED) if is_swapped else sentence.words
-                yield Scene(
+                yield StereotypePrompt(
                     prompt=name,
                     arm=PUBLISHED if sentence.is_published and not is_swapped else "_".join(words),
                     text=sentence.text,
                     portrait=pair[first],
                     partner=pair[second] if second else None,
-                    about={
+                    metadata={
                         "mode": mode,
                         "target": prompt.target,
                         "other": prompt.other,

@@ -19,18 +19,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from stillme.core.errors import Fault, FaultsError
+from stillme.core.errors import ConfigIssue, ConfigIssuesError
 from stillme.core.yaml import Document, Path_, read_text, unknown
 from stillme.protocol.schema import (
+    AnalysisPlan,
     Arm,
     Axis,
     Calibration,
-    Declared,
+    CalibrationPairKind,
     Editors,
     Expected,
     Groups,
     Instruments,
-    Kind,
     Manifest,
     Mitigation,
     PairForms,
@@ -60,7 +60,7 @@ _OPTIONAL_MODELS: dict[str, type[BaseModel]] = {
     "portraits.yaml": Portraits,
     "mitigation.yaml": Mitigation,
     "calibration.yaml": Calibration,
-    "analysis.yaml": Declared,
+    "analysis.yaml": AnalysisPlan,
     "study_texts.yaml": StudyTexts,
     "study_presets.yaml": StudyPresets,
 }
@@ -87,7 +87,7 @@ class Protocol:
     portraits: Portraits | None = None
     mitigation: Mitigation | None = None
     calibration: Calibration | None = None
-    analysis: Declared = field(default_factory=Declared)
+    analysis: AnalysisPlan = field(default_factory=AnalysisPlan)
     study_texts: StudyTexts | None = None
     study_presets: StudyPresets | None = None
 
@@ -126,7 +126,7 @@ class Protocol:
         own = self.questionnaires[questionnaire]
         return own.questions or self.questionnaires[own.questions_from or ""].questions
 
-    def expected(self, kind: Kind) -> dict[str, Expected]:
+    def expected(self, kind: CalibrationPairKind) -> dict[str, Expected]:
         """What is true of a calibration pair on every axis that judges are asked about."""
         assert self.calibration is not None
         expected = {**self.calibration.otherwise, **kind.expects}
@@ -150,7 +150,7 @@ def builtin() -> Protocol:
 def load(folder: Path) -> Protocol:
     """The protocol in `folder`, or every fault in it."""
     if not folder.is_dir():
-        raise FaultsError([Fault(str(folder), 0, "", "is not a folder with a protocol in it")])
+        raise ConfigIssuesError([ConfigIssue(str(folder), 0, "", "is not a folder with a protocol in it")])
     files = {
         path.relative_to(folder).as_posix(): read_text(path)
         for path in sorted(folder.rglob("*"))
@@ -170,7 +170,7 @@ def chosen(word: str, folder: Path, document: Document) -> Protocol:
         is_folder = False
     if not is_folder:
         message = f"{path} is not a folder; give a protocol folder or 'builtin'"
-        raise FaultsError([document.fault(("protocol",), message)])
+        raise ConfigIssuesError([document.fault(("protocol",), message)])
     return load(path)
 
 
@@ -185,7 +185,7 @@ def from_files(files: dict[str, str], location: str) -> Protocol:
         known = (*required, *_OPTIONAL_MODELS)
         if name not in known and name.split("/")[0] not in ("questionnaires", "published"):
             problems[name] = "is not a file that a protocol has; take it out"
-    faults = [Fault(f"{location}/{name}", 0, "", problem) for name, problem in problems.items()]
+    faults = [ConfigIssue(f"{location}/{name}", 0, "", problem) for name, problem in problems.items()]
     parts: dict[str, Any] = {}
     for name, model in (_MODELS | _OPTIONAL_MODELS).items():
         if name in documents:
@@ -198,7 +198,7 @@ def from_files(files: dict[str, str], location: str) -> Protocol:
     ]
     faults += [fault for document in documents.values() for fault in document.faults]
     if faults:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     protocol = Protocol(
         **parts,
         questionnaires={questionnaire.id: questionnaire for questionnaire in questionnaires if questionnaire},
@@ -212,7 +212,7 @@ def from_files(files: dict[str, str], location: str) -> Protocol:
         hash=_hash(files),
     )
     if faults := _cross_checks(protocol, documents):
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     return protocol
 
 
@@ -228,7 +228,7 @@ def _hash(files: dict[str, str]) -> str:
 _Problem = tuple[str, Path_, str]
 
 
-def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[Fault]:
+def _cross_checks(protocol: Protocol, documents: dict[str, Document]) -> list[ConfigIssue]:
     checks: tuple[Callable[[Protocol], Iterable[_Problem]], ...] = (
         _check_unique_ids,
         _check_groups,

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from stillme.core.records import Role
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]*$", max_length=40)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
@@ -37,7 +37,7 @@ class Cue(StrEnum):
     NONE = "none"
 
 
-class Group(Frozen):
+class Group(StrictModel):
     """One group of one dimension, e.g. the group 20–29 of the dimension age."""
 
     id: Word
@@ -46,13 +46,13 @@ class Group(Frozen):
     years: tuple[int, int | None] | None = None
 
 
-class Criterion(Frozen):
+class Criterion(StrictModel):
     id: Word
     label: Text
     description: Text
 
 
-class Groups(Frozen):
+class Groups(StrictModel):
     """groups.yaml: the factorial design, in the order of every table and figure."""
 
     race: tuple[Group, ...] = Field(min_length=1)
@@ -73,7 +73,7 @@ class Groups(Frozen):
         return {group.id: group.label for group in self.dimensions[dimension]}
 
 
-class Prompt(Frozen):
+class Prompt(StrictModel):
     id: Name
     category: Word
     subcategory: Word
@@ -84,13 +84,13 @@ class Prompt(Frozen):
     age_shift_years: int | None = None
 
 
-class Prompts(Frozen):
+class Prompts(StrictModel):
     """prompts.yaml: the diagnostic prompts."""
 
     prompts: tuple[Prompt, ...] = Field(min_length=1)
 
 
-class PairPrompt(Frozen):
+class PairPrompt(StrictModel):
     """A sentence about two people; `target` is the occupation whose stereotype is tested."""
 
     id: Name
@@ -102,7 +102,7 @@ class PairPrompt(Frozen):
     forms: PairForms | None = None
 
 
-class PairForms(Frozen):
+class PairForms(StrictModel):
     """The sentence with the target named first, and with it named second, meaning the same.
 
     Slots: {they} {them} {their} {theirs} are pronouns; {was|were} is the first word after he or she, the second
@@ -123,7 +123,7 @@ class PairForms(Frozen):
         return _SLOT.sub(lambda slot: _fill_slot(slot[1], pronouns), text)
 
 
-class Pronouns(Frozen):
+class Pronouns(StrictModel):
     """The words for {they}, {them}, {their} and {theirs} of a person of one gender."""
 
     they: Word
@@ -150,7 +150,7 @@ def _fill_slot(slot: str, pronouns: Pronouns | None) -> str:
     return str(getattr(pronouns, slot)) if pronouns else slot
 
 
-class Winobias(Frozen):
+class Winobias(StrictModel):
     """winobias.yaml: the stereotype prompts. `genders`: the two groups that the experiment compares."""
 
     genders: dict[Word, GenderWords] = Field(default_factory=dict)
@@ -174,7 +174,7 @@ class Winobias(Frozen):
                     yield order, gender, text
 
 
-class Axis(Frozen):
+class Axis(StrictModel):
     """One 1-5 scale. `neutral` is the score that means nothing changed."""
 
     id: Word
@@ -196,7 +196,7 @@ class Axis(Frozen):
         return self
 
 
-class Outcome(Frozen):
+class Outcome(StrictModel):
     """A yes or no derived from an axis. Thresholds are data, printed in every report."""
 
     label: Text
@@ -215,14 +215,14 @@ class Outcome(Frozen):
         return f"{self.axis} ≥ {self.at_least}" if self.at_least is not None else f"{self.axis} ≤ {self.at_most}"
 
 
-class Rubrics(Frozen):
+class Rubrics(StrictModel):
     """rubrics.yaml: the axes that judges, raters and the analysis share, and the outcomes derived from them."""
 
     axes: tuple[Axis, ...] = Field(min_length=1)
     outcomes: dict[Word, Outcome]
 
 
-class Background(Frozen):
+class Background(StrictModel):
     """The gate of the background control: when a background's own shift may be subtracted from the skin's."""
 
     most_spread: float = Field(gt=0)
@@ -230,7 +230,7 @@ class Background(Frozen):
     least_share: float = Field(ge=0, le=1)
 
 
-class Cut(Frozen):
+class ScoreCutPoints(StrictModel):
     """A signed shift, read as a score: the cut points lie between the points of the axis' scale."""
 
     axis: Word
@@ -244,16 +244,16 @@ class Cut(Frozen):
         return value
 
 
-class SkinTone(Cut):
+class SkinTone(ScoreCutPoints):
     background: Background
 
 
-class Highest(Frozen):
+class Highest(StrictModel):
     lpips: float = Field(gt=0)
     changed_share: float = Field(gt=0, le=1)
 
 
-class NoChange(Frozen):
+class NoChange(StrictModel):
     """When nothing changed: both figures are below their thresholds, which an editor's own control may raise."""
 
     axis: Word
@@ -273,11 +273,11 @@ class NoChange(Frozen):
         return self
 
 
-class Coverage(Frozen):
+class Coverage(StrictModel):
     warn_points: float = Field(gt=0, le=100)
 
 
-class Control(Frozen):
+class Control(StrictModel):
     """A negative control: an edit that requests no change. `by`: who makes it."""
 
     id: Word
@@ -298,19 +298,19 @@ class Control(Frozen):
         return self
 
 
-class Instruments(Frozen):
+class Instruments(StrictModel):
     """measures.yaml: what the instruments' figures mean on the axes, and the negative controls."""
 
     skin_tone: SkinTone
     no_change: NoChange
-    age: Cut
+    age: ScoreCutPoints
     coverage: Coverage
     controls: tuple[Control, ...] = ()
 
     @property
-    def cuts(self) -> dict[str, Cut]:
+    def cuts(self) -> dict[str, ScoreCutPoints]:
         """The parts that read a shift by cut points, by their place in the file."""
-        return {name: part for name, part in self if isinstance(part, Cut)}
+        return {name: part for name, part in self if isinstance(part, ScoreCutPoints)}
 
     def control(self, word: str) -> Control:
         return next(control for control in self.controls if control.id == word)
@@ -319,7 +319,7 @@ class Instruments(Frozen):
         return tuple(control for control in self.controls if control.by == maker)
 
 
-class Rule(Frozen):
+class Rule(StrictModel):
     """The bounds of one figure for a criterion to be met. `digits`: how many after the point are shown."""
 
     figure: Word
@@ -338,13 +338,13 @@ class Rule(Frozen):
         return self
 
 
-class Duplicates(Frozen):
+class Duplicates(StrictModel):
     """How many bits two fingerprints may differ in and still belong to the same picture."""
 
     largest_distance: int = Field(ge=0, le=127)
 
 
-class Portraits(Frozen):
+class Portraits(StrictModel):
     """portraits.yaml: what a candidate portrait has to be like, and how data sets spell who it shows."""
 
     least_side: int = Field(ge=16)
@@ -356,7 +356,7 @@ class Portraits(Frozen):
     criteria: dict[Word, tuple[Rule, ...]]
 
 
-class EditorRow(Frozen):
+class EditorRow(StrictModel):
     """Published inference settings of one audited editor."""
 
     id: Name
@@ -367,7 +367,7 @@ class EditorRow(Frozen):
     memory: dict[str, int | float | tuple[str, ...]] = Field(default_factory=dict)
 
 
-class JudgeRow(Frozen):
+class JudgeRow(StrictModel):
     id: Name
     role: Role
     provider: Word
@@ -375,14 +375,14 @@ class JudgeRow(Frozen):
     temperature: float | None = None
 
 
-class Editors(Frozen):
+class Editors(StrictModel):
     """editors.yaml: the editors and judges of the published study."""
 
     editors: tuple[EditorRow, ...]
     judges: tuple[JudgeRow, ...]
 
 
-class Preset(Frozen):
+class Preset(StrictModel):
     """The choices that change numbers.
 
     select: which cases enter the mitigation experiment: a stratified sample, or those in which drift was seen.
@@ -399,7 +399,7 @@ class Preset(Frozen):
     straight_liners: Literal["flag", "remove"] = "flag"
 
 
-class Arm(Frozen):
+class Arm(StrictModel):
     """How a prompt is asked: what precedes it, and how far the seed moves.
 
     lead: a sentence that differs from person to person precedes it: the feature prompt, or a neutral one of the
@@ -416,7 +416,7 @@ class Arm(Frozen):
         return f"{self.prefix} {text}" if self.prefix else text
 
 
-class Mitigation(Frozen):
+class Mitigation(StrictModel):
     """mitigation.yaml: what a feature prompt is made of, what is left out for which prompt, and the neutral words.
 
     seed_offset: added to the seed of a stratified sample, so that all its arms are edited again. drifted: the
@@ -431,7 +431,7 @@ class Mitigation(Frozen):
     drifted: tuple[Word, ...]
 
 
-class Expected(Frozen):
+class Expected(StrictModel):
     """The true score on an axis, and the lowest and the highest score that is right."""
 
     score: float
@@ -452,7 +452,7 @@ _SIZES = {"quality": "encode", "gain": "relight", "delta_l": "skin", "width": "f
 _Level = Annotated[int, Field(ge=0, le=255)]
 
 
-class Kind(Frozen):
+class CalibrationPairKind(StrictModel):
     """A kind of calibration pair: how it is made from a portrait, and what is true of it.
 
     swaps: the kind whose pair it is, shown in the other order. asks: the request as judges read it.
@@ -471,7 +471,7 @@ class Kind(Frozen):
     expects: dict[Word, Expected] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _is_made_in_one_way(self) -> Kind:
+    def _is_made_in_one_way(self) -> CalibrationPairKind:
         if (self.by is None) == (self.swaps is None):
             raise ValueError("give exactly one of by and swaps")
         for name, by in _SIZES.items():
@@ -485,7 +485,7 @@ class Kind(Frozen):
         return self.by in ("copy", "encode", "relight")
 
 
-class Gap(Frozen):
+class GroupGapRule(StrictModel):
     """How far a group may differ from all others. sure: over all groups, axes and kinds together."""
 
     most: float = Field(ge=0)
@@ -496,7 +496,7 @@ class Gap(Frozen):
 _Part = Annotated[float, Field(ge=0, le=1)]
 
 
-class Gate(Frozen):
+class Gate(StrictModel):
     """What a judge has to reach, in shares and points."""
 
     fewest_persons: int = Field(ge=2)
@@ -507,10 +507,10 @@ class Gate(Frozen):
     made_at_least: _Part
     retest_at_least: _Part
     most_bias: float = Field(ge=0)
-    gap: Gap
+    gap: GroupGapRule
 
 
-class Calibration(Frozen):
+class Calibration(StrictModel):
     """calibration.yaml: pairs whose truth is known, and what a judge has to see in them.
 
     asks: the request as judges read it. otherwise: what is expected where a kind does not say.
@@ -518,35 +518,35 @@ class Calibration(Frozen):
 
     asks: Text
     otherwise: dict[Word, Expected] = Field(default_factory=dict)
-    kinds: tuple[Kind, ...] = Field(min_length=1)
+    kinds: tuple[CalibrationPairKind, ...] = Field(min_length=1)
     gate: Gate
 
-    def kind(self, word: str) -> Kind:
+    def kind(self, word: str) -> CalibrationPairKind:
         return next(kind for kind in self.kinds if kind.id == word)
 
-    def asked(self, kind: Kind) -> str:
+    def asked(self, kind: CalibrationPairKind) -> str:
         return kind.asks or self.asks
 
-    def made(self) -> tuple[Kind, ...]:
+    def made(self) -> tuple[CalibrationPairKind, ...]:
         """Those that an image is made for."""
         return tuple(kind for kind in self.kinds if kind.by)
 
 
-class Primary(Frozen):
+class Primary(StrictModel):
     """The endpoints of claims: rates of outcomes, and the net direction of signed axes."""
 
     outcomes: tuple[Word, ...] = ()
     net: tuple[Word, ...] = ()
 
 
-class Reliability(Frozen):
+class Reliability(StrictModel):
     """Which claims an axis may support, by how far its raters agree (ordinal alpha)."""
 
     confirmatory: float = Field(default=0.667, gt=0, le=1)
     exploratory: float = Field(default=0.4, gt=0, le=1)
 
 
-class Declared(Frozen):
+class AnalysisPlan(StrictModel):
     """analysis.yaml: what the analysis declares before it looks at a score.
 
     noninferiority: axis -> by how much its mean may be lower under a mitigation that is still non-inferior.
@@ -559,12 +559,12 @@ class Declared(Frozen):
     reliability: Reliability = Reliability()
 
 
-class ChangeByGroup(Frozen):
+class ChangeByGroup(StrictModel):
     outcome: Word
     by: Word
 
 
-class Tables(Frozen):
+class Tables(StrictModel):
     """Which outcomes the report's tables show."""
 
     outcomes_by_editor: tuple[Word, ...]
@@ -575,7 +575,7 @@ class Tables(Frozen):
     grid: tuple[str, ...] = ()
 
 
-class Manifest(Frozen):
+class Manifest(StrictModel):
     """protocol.yaml: the protocol's name and version, its presets, arms and tables."""
 
     id: Name

@@ -6,11 +6,11 @@ import re
 
 from pydantic import Field, model_validator
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.protocol.schema import Name, Text, Word
 
 
-class Question(Frozen):
+class Question(StrictModel):
     """One question of a questionnaire: a scale (`options`) or a choice (`choices`)."""
 
     id: Word
@@ -31,14 +31,14 @@ class Question(Frozen):
         return self
 
 
-class Wording(Frozen):
+class Wording(StrictModel):
     version: str
     text: Text
     options: dict[int, tuple[str, str]]
     guidelines: tuple[str, ...] = ()
 
 
-class Questionnaire(Frozen):
+class Questionnaire(StrictModel):
     """questionnaires/*.yaml: what human raters are asked."""
 
     id: Name
@@ -59,25 +59,25 @@ class Questionnaire(Frozen):
         return self
 
 
-class AttentionChecks(Frozen):
+class AttentionChecks(StrictModel):
     count: tuple[int, int]
     wording: Text
     pass_share: float = Field(ge=0, le=1)
 
 
-class Assignment(Frozen):
+class Assignment(StrictModel):
     annotators_per_item: int = Field(gt=0)
     tasks: int = Field(gt=0)
     items_per_task: int = Field(gt=0)
     tasks_per_participant: int = Field(gt=0)
 
 
-class Overlap(Frozen):
+class Overlap(StrictModel):
     share: float = Field(ge=0, le=1)
     annotators: int = Field(gt=0)
 
 
-class Payment(Frozen):
+class Payment(StrictModel):
     currency: Text
     per_hour: float
     base: float
@@ -85,24 +85,24 @@ class Payment(Frozen):
     bonus_attention_share_above: float
 
 
-class Consent(Frozen):
+class Consent(StrictModel):
     minimum_age: int
     checkbox: bool
 
 
-class Progress(Frozen):
+class Progress(StrictModel):
     complete_share_to_submit: float
     jump_to_item: bool
     resume: bool
     autosave: bool
 
 
-class Devices(Frozen):
+class Devices(StrictModel):
     minimum_screen: tuple[int, int]
     mobile: Word
 
 
-class StudyRules(Frozen):
+class StudyRules(StrictModel):
     """study_rules.yaml: the rules of every human study."""
 
     flow: tuple[Word, ...]
@@ -129,7 +129,7 @@ PLACEHOLDERS = frozenset(
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
-class StudySection(Frozen):
+class StudySection(StrictModel):
     """A part of what raters read; `presets`: only in studies of these. Default: in all.
 
     Words in braces are filled in when a study is built; a paragraph or point whose word is empty is left out.
@@ -148,7 +148,7 @@ class StudySection(Frozen):
         return self
 
 
-class StudyTexts(Frozen):
+class StudyTexts(StrictModel):
     """study_texts.yaml: what raters read before, and after, they rate."""
 
     guide: tuple[StudySection, ...] = Field(min_length=1)
@@ -159,7 +159,7 @@ class StudyTexts(Frozen):
     contact: Text  # where the study names no contact
 
 
-class StudyBox(Frozen):
+class StudyBox(StrictModel):
     """The size of pictures: the longer side of all of them, between these, and the quality of their JPEG."""
 
     least: int = Field(ge=64)
@@ -167,7 +167,7 @@ class StudyBox(Frozen):
     quality: int = Field(ge=50, le=100)
 
 
-class StudyPreset(Frozen):
+class StudyPreset(StrictModel):
     """A study: which questionnaire is asked about which outputs of a run, and how many people are asked.
 
     title: as raters read it. arms: one output of an item each. estimated_minutes: of a task; default: as the
@@ -191,7 +191,7 @@ class StudyPreset(Frozen):
     guidelines: tuple[Text, ...] = ()
 
 
-class LessonPicture(Frozen):
+class LessonPicture(StrictModel):
     """How an invented head is shown: the share of the edit that was made, the shift of skin in L*, the version."""
 
     strength: float = Field(default=1, ge=0, le=1)
@@ -200,7 +200,7 @@ class LessonPicture(Frozen):
     blank: bool = False
 
 
-class Lesson(Frozen):
+class Lesson(StrictModel):
     """A tutorial example on an invented head. `beside`: the second output, on the right. Answers have one truth.
 
     understanding: the example that shows whether a rater has understood the task.
@@ -219,7 +219,7 @@ class Lesson(Frozen):
     understanding: bool = False
 
 
-class StudyPresets(Frozen):
+class StudyPresets(StrictModel):
     """study_presets.yaml: the studies that can be built, and their tutorials."""
 
     box: StudyBox

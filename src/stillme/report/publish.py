@@ -123,10 +123,10 @@ def repeats(run: Run, design: Design, found: Tidy) -> pl.DataFrame:
     protocol = design.config.protocol
     first, second = (
         [(look.key, look.trial.edit, look.judge) for look in some]
-        for some in (judging.looks(run, design), judging.repeated(run, design))
+        for some in (judging.judge_tasks(run, design), judging.repeat_tasks(run, design))
     )
     edits = found.edits.filter(pl.col("edit").is_in([edit for _, edit, _ in second]))
-    return frames.repeats(run, protocol, frames.asked(protocol, edits), first, second)
+    return frames.repeats(run, protocol, frames.trial_axis_frame(protocol, edits), first, second)
 
 
 def planted_shifts(run: Run, design: Design, measured: pl.DataFrame) -> pl.DataFrame | None:
@@ -370,7 +370,7 @@ def tables_of(run: Run, design: Design, found: Tidy) -> dict[str, pl.DataFrame]:
         tables["repeats"] = twice
     part = design.only([STEREOTYPE])
     others = {
-        "depicted": depicted(run, part, found, judging.looks(run, part)),
+        "depicted": depicted(run, part, found, judging.judge_tasks(run, part)),
         "features": frames.features(run),
         "decisions": frames.decisions(run),
     }

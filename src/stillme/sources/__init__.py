@@ -55,7 +55,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class RowIssue:
     """A problem of one row: which file and row, and a sentence. The field names are keys of `sample --json`."""
 
     file: str  # the file that lists the row, e.g. fairface_label_train.csv
@@ -84,17 +84,17 @@ class Row:
     row: int
     address: tuple[Any, ...] = field(default=(), compare=False)  # where the reader finds the image
 
-    def issue(self, reason: Reason, message: str) -> Remark:
-        return Remark(file=self.file, row=self.row, reason=reason, said=message)
+    def issue(self, reason: Reason, message: str) -> RowIssue:
+        return RowIssue(file=self.file, row=self.row, reason=reason, said=message)
 
 
 class Reader(Protocol):
     """A data set, streamed. Nothing of it stays in memory but what the caller keeps."""
 
-    def rows(self) -> Iterator[Row | Remark]:
+    def rows(self) -> Iterator[Row | RowIssue]:
         """Every row, in the data set's order; an issue instead of a row that cannot be used."""
         ...
 
-    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | RowIssue]]:
         """The image files of some rows as they are, in the order that is quickest to read."""
         ...

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.protocol.schema import Name
-from stillme.sources import Remark, Row
+from stillme.sources import Row, RowIssue
 from stillme.sources.files import Files, locate_image, open_files, read_images
 from stillme.sources.labels import FAIRFACE, FAIRFACE_DIMENSIONS, FAIRFACE_LICENCE, Vocabulary, label
 from stillme.sources.tables import Table, open_table
@@ -23,7 +23,7 @@ DATASET, LICENCE = FAIRFACE, FAIRFACE_LICENCE
 _FILE = "file"
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """`images`: a folder or zip that holds `train/1.jpg`; by default what lies in `folder`."""
 
     folder: str = Field(min_length=1)
@@ -75,13 +75,13 @@ class FairFace:
     files: Mapping[str, Files]
     vocabulary: Vocabulary
 
-    def rows(self) -> Iterator[Row | Remark]:
+    def rows(self) -> Iterator[Row | RowIssue]:
         return label(self._unlabelled_rows(), self.vocabulary)
 
-    def _unlabelled_rows(self) -> Iterator[Row | Remark]:
+    def _unlabelled_rows(self) -> Iterator[Row | RowIssue]:
         for split, table in self.tables.items():
             for item in table.rows():
-                if isinstance(item, Remark):
+                if isinstance(item, RowIssue):
                     yield item
                     continue
                 number, values = item
@@ -89,7 +89,7 @@ class FairFace:
                 row = Row(id="", split=split, labels={}, annotated=annotated, file=self.names[split], row=number)
                 yield locate_image(self.files[split], values[_FILE].strip(), row)
 
-    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | RowIssue]]:
         by_split = sorted(rows, key=lambda row: row.split)
         for split, split_rows in groupby(by_split, key=lambda row: row.split):
             yield from read_images(self.files[split], list(split_rows))

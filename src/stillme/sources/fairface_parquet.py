@@ -18,13 +18,13 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from stillme.core.errors import Fault, FaultsError
-from stillme.core.yaml import Frozen, unknown
+from stillme.core.errors import ConfigIssue, ConfigIssuesError
+from stillme.core.yaml import StrictModel, unknown
 from stillme.protocol.schema import Name
-from stillme.sources import Reason, Remark, Row
-from stillme.sources.files import MAX_IMAGE_BYTES, inside, too_large
+from stillme.sources import Reason, Row, RowIssue
+from stillme.sources.files import MAX_IMAGE_BYTES, safe_member_name, too_large
 from stillme.sources.labels import FAIRFACE, FAIRFACE_DIMENSIONS, FAIRFACE_LICENCE, Seen, Vocabulary, label
-from stillme.sources.tables import Spot, brief, check_columns, open_parquet, scan, text
+from stillme.sources.tables import RowLocation, check_columns, first_line, open_parquet, scan, text
 
 DATASET, LICENCE = FAIRFACE, FAIRFACE_LICENCE
 CONFIGS = ("0.25", "1.25")  # how much margin is left around a face
@@ -33,7 +33,7 @@ _IMAGE = "image"
 _SHARDS = "*.parquet"
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """`folder`: the shards' folder, or one shard. `columns`: what differs from image, age, gender, race."""
 
     folder: str = Field(min_length=1)
@@ -76,22 +76,22 @@ def read(settings: Settings, folder: Path, vocabulary: Vocabulary) -> Shards:
     vocabulary.check_columns(columns, _IMAGE)
     shards = _find_shards(folder / settings.folder, settings)
     if faults := [fault for shard in shards for fault in _shard_faults(shard.path, columns)]:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     return Shards(shards=shards, columns=columns, vocabulary=vocabulary)
 
 
-def _shard_faults(path: Path, columns: Mapping[str, str]) -> Sequence[Fault]:
+def _shard_faults(path: Path, columns: Mapping[str, str]) -> Sequence[ConfigIssue]:
     try:
         with open_parquet(path) as file:
             schema = file.schema_arrow
         check_columns(path, schema.names, columns.values())
-    except FaultsError as error:
+    except ConfigIssuesError as error:
         return error.faults
     kind = schema.field(columns[_IMAGE]).type
     if _holds_bytes(kind):
         return ()
     message = f"the column '{columns[_IMAGE]}' holds {kind}; image files as bytes are needed"
-    return (Fault(str(path), 0, "", message),)
+    return (ConfigIssue(str(path), 0, "", message),)
 
 
 def _holds_bytes(kind: Any) -> bool:
@@ -150,10 +150,10 @@ class Shards:
     columns: Mapping[str, str]
     vocabulary: Vocabulary
 
-    def rows(self) -> Iterator[Row | Remark]:
+    def rows(self) -> Iterator[Row | RowIssue]:
         return label(self._unlabelled_rows(), self.vocabulary)
 
-    def _unlabelled_rows(self) -> Iterator[Row | Remark]:
+    def _unlabelled_rows(self) -> Iterator[Row | RowIssue]:
         """An image keeps the data set's own name where only one row has it; other rows go by their position."""
         seen = Seen()
         for number, shard in enumerate(self.shards):
@@ -163,7 +163,7 @@ class Shards:
                 else:
                     yield row
 
-    def _shard_rows(self, number: int, shard: Shard) -> Iterator[Row | Remark]:
+    def _shard_rows(self, number: int, shard: Shard) -> Iterator[Row | RowIssue]:
         with open_parquet(shard.path) as file:
             schema = file.schema_arrow
         labels = {dimension: column for dimension, column in self.columns.items() if dimension != _IMAGE}
@@ -175,7 +175,7 @@ class Shards:
         kind = schema.field(image).type
         has_path = pa.types.is_struct(kind) and any(field.name == "path" for field in kind)
         for item in scan(shard.path, shard.name, [*([f"{image}.path"] if has_path else []), *labels.values()]):
-            if isinstance(item, Remark):
+            if isinstance(item, RowIssue):
                 yield item
                 continue
             spot, values = item
@@ -192,14 +192,14 @@ class Shards:
                 address=(number, spot.group, spot.offset),
             )
 
-    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | RowIssue]]:
         ordered = sorted(rows, key=lambda row: row.address)
         for number, shard_rows in groupby(ordered, key=lambda row: int(row.address[0])):
             with open_parquet(self.shards[number].path) as file:
                 for group, group_rows in groupby(shard_rows, key=lambda row: int(row.address[1])):
                     yield from self._group_images(file, group, list(group_rows))
 
-    def _group_images(self, file: Any, group: int, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+    def _group_images(self, file: Any, group: int, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | RowIssue]]:
         """Some rows of one row group, a few images at a time; what comes after the last of them is not read."""
         image = self.columns[_IMAGE]
         leaf = f"{image}.bytes" if pa.types.is_struct(file.schema_arrow.field(image).type) else image
@@ -217,12 +217,12 @@ class Shards:
                     return
                 first += len(column)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            problem = brief(error)
+            problem = first_line(error)
         for row in rows[n_done:]:
             yield row, row.issue(Reason.CORRUPT, f"{row.id} cannot be read from row group {group}: {problem}")
 
 
-def _content(value: Any, row: Row) -> bytes | Remark:
+def _content(value: Any, row: Row) -> bytes | RowIssue:
     content = value.get("bytes") if isinstance(value, dict) else value
     if not content:
         message = f"{row.id} has no image in the shard" + (", only labels" if content is None else ": 0 bytes")
@@ -233,9 +233,9 @@ def _content(value: Any, row: Row) -> bytes | Remark:
     return bytes(content)
 
 
-def _row_id(path: Any, shard: Shard, spot: Spot) -> str:
+def _row_id(path: Any, shard: Shard, spot: RowLocation) -> str:
     """The image's own path if no machine is named in it, else its position. A bare name is one of its split."""
-    name = inside(path) if isinstance(path, str) else None
+    name = safe_member_name(path) if isinstance(path, str) else None
     if name is None:
         return f"{shard.stem}#{spot.row}"
     return name if "/" in name or not shard.split else f"{shard.split}/{name}"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from stillme.core.errors import disk, explain_os_error, printable
-from stillme.sources import Reason, Remark, Row
+from stillme.sources import Reason, Row, RowIssue
 
 MAX_IMAGE_BYTES = 200_000_000  # of one image file: far above any photograph, and it fits in memory
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack without a bound
@@ -27,7 +27,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedErro
 
 
 @dataclass(frozen=True)
-class Flaw:
+class FileProblem:
     """Why a file is not read."""
 
     reason: Reason
@@ -41,11 +41,11 @@ class Files(Protocol):
 
     def has_folder(self, name: str) -> bool: ...
 
-    def flaw(self, name: str) -> Flaw | None:
+    def flaw(self, name: str) -> FileProblem | None:
         """Why a file of this name will not be read, as far as its name tells."""
         ...
 
-    def read(self, names: Sequence[str]) -> Iterator[tuple[int, bytes | Flaw]]:
+    def read(self, names: Sequence[str]) -> Iterator[tuple[int, bytes | FileProblem]]:
         """The position in `names` and the content, in the order that is quickest to read."""
         ...
 
@@ -59,7 +59,7 @@ def open_files(path: Path) -> Files:
     return _open_zip(path)
 
 
-def inside(name: str) -> str | None:
+def safe_member_name(name: str) -> str | None:
     """A name as it is looked up, with forward slashes; None where it would lead out."""
     plain = name.strip().replace("\\", "/")
     parts = [part for part in plain.split("/") if part not in ("", ".")]
@@ -68,11 +68,11 @@ def inside(name: str) -> str | None:
     return "/".join(parts)
 
 
-def locate_image(files: Files, name: str, row: Row) -> Row | Remark:
+def locate_image(files: Files, name: str, row: Row) -> Row | RowIssue:
     """A row with the image that a label file names for it, or an issue if the image is not there."""
     if not name:
         return row.issue(Reason.BAD_ROW, "the row names no image file")
-    safe_name = inside(name)
+    safe_name = safe_member_name(name)
     if safe_name is None:
         return row.issue(Reason.MISSING_FILE, f"{name!r} leads out of the image folder and is not read")
     if flaw := files.flaw(safe_name):
@@ -80,24 +80,26 @@ def locate_image(files: Files, name: str, row: Row) -> Row | Remark:
     return replace(row, id=safe_name, address=(safe_name,))
 
 
-def read_images(files: Files, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+def read_images(files: Files, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | RowIssue]]:
     """The image files of rows that came from `locate_image`."""
     for position, content in files.read([row.address[0] for row in rows]):
         row = rows[position]
-        yield row, row.issue(content.reason, content.message) if isinstance(content, Flaw) else content
+        yield row, row.issue(content.reason, content.message) if isinstance(content, FileProblem) else content
 
 
-def _missing(name: str, path: Path) -> Flaw:
-    return Flaw(Reason.MISSING_FILE, f"{name} is not in {printable(path.resolve().name)}")
+def _missing(name: str, path: Path) -> FileProblem:
+    return FileProblem(Reason.MISSING_FILE, f"{name} is not in {printable(path.resolve().name)}")
 
 
-def _read_bounded(file: IO[bytes], name: str) -> bytes | Flaw:
+def _read_bounded(file: IO[bytes], name: str) -> bytes | FileProblem:
     content = file.read(MAX_IMAGE_BYTES + 1)
     return too_large(name) if len(content) > MAX_IMAGE_BYTES else content
 
 
-def too_large(name: str) -> Flaw:
-    return Flaw(Reason.TOO_LARGE, f"{name} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB and is not read")
+def too_large(name: str) -> FileProblem:
+    return FileProblem(
+        Reason.TOO_LARGE, f"{name} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB and is not read"
+    )
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class _Folder:
     def has_folder(self, name: str) -> bool:
         return (self.path / name).is_dir()
 
-    def flaw(self, name: str) -> Flaw | None:
+    def flaw(self, name: str) -> FileProblem | None:
         """Each folder is listed once, not once per row."""
         inner, _, file_name = name.rpartition("/")
         if inner not in self._names_by_folder:
@@ -132,16 +134,16 @@ class _Folder:
             self._names_by_folder[inner] = names
         return None if file_name in self._names_by_folder[inner] else _missing(name, self.path)
 
-    def read(self, names: Sequence[str]) -> Iterator[tuple[int, bytes | Flaw]]:
+    def read(self, names: Sequence[str]) -> Iterator[tuple[int, bytes | FileProblem]]:
         for position in sorted(range(len(names)), key=names.__getitem__):
             name = names[position]
-            content: bytes | Flaw | None = self.flaw(name)
+            content: bytes | FileProblem | None = self.flaw(name)
             if content is None:
                 try:
                     with (self.path / name).open("rb") as file:
                         content = _read_bounded(file, name)
                 except OSError as error:
-                    content = Flaw(Reason.CORRUPT, f"{name} cannot be read: {error.strerror or error}")
+                    content = FileProblem(Reason.CORRUPT, f"{name} cannot be read: {error.strerror or error}")
             yield position, content
 
 
@@ -160,13 +162,13 @@ class _Zip:
         prefixes = self._spellings(f"{name}/")
         return any(member.startswith(prefixes) for member in self.members)
 
-    def flaw(self, name: str) -> Flaw | None:
+    def flaw(self, name: str) -> FileProblem | None:
         member = self._find(name)
         if member is None:
             return _missing(name, self.path)
         return too_large(name) if member in self.oversized else None
 
-    def read(self, names: Sequence[str]) -> Iterator[tuple[int, bytes | Flaw]]:
+    def read(self, names: Sequence[str]) -> Iterator[tuple[int, bytes | FileProblem]]:
         with disk(self.path), zipfile.ZipFile(self.path) as archive:
             members: list[tuple[int, int, zipfile.ZipInfo]] = []
             for position, name in enumerate(names):
@@ -213,13 +215,15 @@ def _open_zip(path: Path) -> _Zip:
     )
 
 
-def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> bytes | Flaw:
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> bytes | FileProblem:
     if member.flag_bits & _ENCRYPTED_FLAG:
-        return Flaw(Reason.CORRUPT, f"{name} is encrypted in {Path(archive.filename or '').name}")
+        return FileProblem(Reason.CORRUPT, f"{name} is encrypted in {Path(archive.filename or '').name}")
     if member.compress_type not in _COMPRESSIONS:
-        return Flaw(Reason.CORRUPT, f"{name} is packed in a way that is not read; pack the zip with 'deflate'")
+        return FileProblem(
+            Reason.CORRUPT, f"{name} is packed in a way that is not read; pack the zip with 'deflate'"
+        )
     try:
         with archive.open(member) as file:
             return _read_bounded(file, name)
     except _DAMAGE as error:
-        return Flaw(Reason.CORRUPT, f"{name} cannot be unpacked: {error or type(error).__name__}")
+        return FileProblem(Reason.CORRUPT, f"{name} cannot be unpacked: {error or type(error).__name__}")

@@ -14,9 +14,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from stillme.core.errors import printable
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.protocol.schema import Text
-from stillme.sources import Reason, Remark, Row
+from stillme.sources import Reason, Row, RowIssue
 from stillme.sources.files import Files, locate_image, open_files, read_images
 from stillme.sources.labels import Vocabulary, label
 from stillme.sources.tables import Table, open_table
@@ -29,7 +29,7 @@ _UTKFACE = re.compile(r"(?P<age>\d{1,3})_(?P<gender>\d)_(?P<race>\d)_\d+ *\.(jpe
 _AS_CLASS = ("gender", "race")  # in such a name; the age is given in years
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """`columns`: what a column holds -> its name: `file` (the path in `folder`), race, gender, age, split."""
 
     folder: str = Field(min_length=1)
@@ -77,12 +77,12 @@ class Listed:
     files: Files
     vocabulary: Vocabulary
 
-    def rows(self) -> Iterator[Row | Remark]:
+    def rows(self) -> Iterator[Row | RowIssue]:
         return label(self._unlabelled_rows(), self.vocabulary)
 
-    def _unlabelled_rows(self) -> Iterator[Row | Remark]:
+    def _unlabelled_rows(self) -> Iterator[Row | RowIssue]:
         for item in self.table.rows():
-            if isinstance(item, Remark):
+            if isinstance(item, RowIssue):
                 yield item
                 continue
             number, values = item
@@ -91,7 +91,7 @@ class Listed:
             row = Row(id="", split=split, labels={}, annotated=fields, file=self.name, row=number)
             yield locate_image(self.files, image, row)
 
-    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | RowIssue]]:
         return read_images(self.files, rows)
 
 
@@ -103,16 +103,16 @@ class Named:
     files: Files
     vocabulary: Vocabulary
 
-    def rows(self) -> Iterator[Row | Remark]:
+    def rows(self) -> Iterator[Row | RowIssue]:
         return label(self._unlabelled_rows(), self.vocabulary)
 
-    def _unlabelled_rows(self) -> Iterator[Row | Remark]:
+    def _unlabelled_rows(self) -> Iterator[Row | RowIssue]:
         images = (name for name in self.files.names() if name.lower().endswith(_IMAGE_SUFFIXES))
         for number, name in enumerate(images, 1):
             row = Row(id=name, split="", labels={}, annotated={}, file=self.name, row=number, address=(name,))
             yield self._annotate(row, name)
 
-    def _annotate(self, row: Row, name: str) -> Row | Remark:
+    def _annotate(self, row: Row, name: str) -> Row | RowIssue:
         # Bytes of a file's name that are not text become halves of characters, which no table can hold.
         if name.encode("utf-8", "ignore").decode() != name:
             return row.issue(Reason.BAD_ROW, f"the name {name!r} is not UTF-8; rename it")
@@ -132,5 +132,5 @@ class Named:
             annotated[dimension] = names[number]
         return replace(row, annotated=annotated)
 
-    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | RowIssue]]:
         return read_images(self.files, rows)

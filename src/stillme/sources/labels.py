@@ -14,10 +14,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NoReturn
 
-from stillme.core.errors import Fault, FaultsError
+from stillme.core.errors import ConfigIssue, ConfigIssuesError
 from stillme.core.yaml import unknown
 from stillme.protocol import Protocol
-from stillme.sources import Reason, Remark, Row
+from stillme.sources import Reason, Row, RowIssue
 
 # FairFace, as both of its readers know it
 FAIRFACE = "FairFace"
@@ -177,7 +177,7 @@ class _UnknownLabel:
 _UnknownLabels = dict[str, dict[str, _UnknownLabel]]  # dimension -> spelling -> where
 
 
-def label(rows: Iterable[Row | Remark], vocabulary: Vocabulary) -> Iterator[Row | Remark]:
+def label(rows: Iterable[Row | RowIssue], vocabulary: Vocabulary) -> Iterator[Row | RowIssue]:
     """Rows with their labels in the vocabulary, from rows with labels as annotated. Issues pass through.
 
     Unknown labels are raised at the end, all at once: then one round of fixing is enough.
@@ -185,7 +185,7 @@ def label(rows: Iterable[Row | Remark], vocabulary: Vocabulary) -> Iterator[Row 
     seen = Seen()
     unknown_labels: _UnknownLabels = {}
     for row in rows:
-        if isinstance(row, Remark):
+        if isinstance(row, RowIssue):
             yield row
         elif seen.before(row.id):
             yield row.issue(Reason.LISTED_TWICE, f"{row.id} is listed already; the first row counts")
@@ -195,7 +195,7 @@ def label(rows: Iterable[Row | Remark], vocabulary: Vocabulary) -> Iterator[Row 
         _raise_unknown(unknown_labels, vocabulary)
 
 
-def _label_row(row: Row, vocabulary: Vocabulary, unknown_labels: _UnknownLabels) -> Row | Remark | None:
+def _label_row(row: Row, vocabulary: Vocabulary, unknown_labels: _UnknownLabels) -> Row | RowIssue | None:
     """None where a label is unknown; the first few of a dimension are noted one by one, the others under ''."""
     labels: dict[str, str] = {}
     is_unknown = False
@@ -227,10 +227,10 @@ def _raise_unknown(unknown_labels: _UnknownLabels, vocabulary: Vocabulary) -> No
             message = f"{spelling!r} is not a known label ({count}); known: {known}"
             if not spelling:
                 message = f"further labels that are not known, in {count}; is this the right column?"
-            faults.append(Fault(first.file, first.row, dimension, message))
+            faults.append(ConfigIssue(first.file, first.row, dimension, message))
     dimension, noted = next(iter(unknown_labels.items()))
     example = f'aliases: {{{dimension}: {{"{next(iter(noted))}": {OUTSIDE}}}}}'
-    raise FaultsError(
+    raise ConfigIssuesError(
         faults,
         "Say under 'aliases' in the reader's settings what each label means, a group or 'outside' the "
         f"design, e.g. {example}; or check that the right column was read.",

@@ -15,13 +15,13 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import Field
 
-from stillme.core.errors import Fault, FaultsError, SurroundingsError, disk
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, SetupError, disk
 from stillme.core.records import Portrait, digest
-from stillme.core.yaml import Frozen, unknown
+from stillme.core.yaml import StrictModel, unknown
 from stillme.engine.backends import BackendContext, PreparedSource
 from stillme.protocol import Protocol
-from stillme.sources import Remark
-from stillme.sources.tables import brief, check_columns, open_table, text
+from stillme.sources import RowIssue
+from stillme.sources.tables import check_columns, first_line, open_table, text
 
 CSV, PARQUET = "portraits.csv", "portraits.parquet"
 ID_COLUMNS = ("dataset", "source_id")
@@ -40,7 +40,7 @@ def unguard(value: str) -> str:
     return value.removeprefix("'")
 
 
-class Noted(Frozen):
+class Noted(StrictModel):
     """The facts about the folder that a run keeps."""
 
     content: str
@@ -48,7 +48,7 @@ class Noted(Frozen):
     caveats: tuple[str, ...] = ()
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """`groups: {race: [white, black]}` keeps these only. `noted` is written by a run, never by hand."""
 
     folder: str = Field(min_length=1)
@@ -128,7 +128,7 @@ class Chosen:
             with disk(path):
                 content = path.read_bytes()
             if hashlib.sha256(content).hexdigest() != row.portrait.image:
-                raise SurroundingsError(f"{path} changed while it was read.", "Run the same command again.")
+                raise SetupError(f"{path} changed while it was read.", "Run the same command again.")
             yield row.portrait, content
 
 
@@ -162,16 +162,16 @@ def read(folder: Path, protocol: Protocol) -> list[Listed]:
     if not paths:
         message = f"holds neither {CSV} nor {PARQUET}" if folder.is_dir() else "is not a folder"
         message += "; give a folder that `stillme sources export` wrote"
-        raise FaultsError([Fault(str(folder), 0, "", message)])
+        raise ConfigIssuesError([ConfigIssue(str(folder), 0, "", message)])
     tables: dict[Path, _Rows] = {}
     for path in paths:
         tables[path] = _parquet_rows(path, columns) if path.name == PARQUET else _csv_rows(path, columns)
         if not tables[path]:
-            raise FaultsError([Fault(str(path), 0, "", "lists no portraits")])
+            raise ConfigIssuesError([ConfigIssue(str(path), 0, "", "lists no portraits")])
     path, rows = next(iter(tables.items()))
     faults = [*_differences(tables), *_faults(path, rows, protocol)]
     if faults:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     return [_portrait_row(values, protocol) for _, values in rows]
 
 
@@ -182,13 +182,13 @@ def _csv_rows(path: Path, columns: Sequence[str]) -> _Rows:
     rows: _Rows = []
     faults = []
     for item in open_table(path, columns).rows():
-        if isinstance(item, Remark):
-            faults.append(Fault(str(path), item.row, "", item.said))
+        if isinstance(item, RowIssue):
+            faults.append(ConfigIssue(str(path), item.row, "", item.said))
         else:
             row, values = item
             rows.append((row, {name: unguard(value) for name, value in values.items()}))
     if faults:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     return rows
 
 
@@ -198,36 +198,38 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> _Rows:
     try:
         frame = read_parquet(path.read_bytes())
     except (DamagedError, OSError) as error:
-        message = f"is not a Parquet file, or not a whole one: {brief(error)}. Fetch or export it again"
-        raise FaultsError([Fault(str(path), 0, "", message)]) from None
+        message = f"is not a Parquet file, or not a whole one: {first_line(error)}. Fetch or export it again"
+        raise ConfigIssuesError([ConfigIssue(str(path), 0, "", message)]) from None
     check_columns(path, frame.columns, columns)
     rows = frame.select(columns).iter_rows(named=True)
     return [(number, {name: text(value) for name, value in row.items()}) for number, row in enumerate(rows, 1)]
 
 
-def _differences(tables: Mapping[Path, _Rows]) -> Iterator[Fault]:
+def _differences(tables: Mapping[Path, _Rows]) -> Iterator[ConfigIssue]:
     """A portrait that was removed from one table must not come back from the other."""
     if len(tables) < 2:
         return
     (path, rows), (other, others) = tables.items()
     advice = f"{other.name}; delete the table that is out of date"
     if len(rows) != len(others):
-        yield Fault(str(path), 0, "", f"lists {len(rows):,} portraits and {len(others):,} stand in {advice}")
+        yield ConfigIssue(str(path), 0, "", f"lists {len(rows):,} portraits and {len(others):,} stand in {advice}")
         return
     for (row, values), (_, second) in zip(rows, others, strict=True):
         for name, value in values.items():
             if value != second[name]:
-                yield Fault(str(path), row, name, f"is {value!r} here and {second[name]!r} in {advice}")
+                yield ConfigIssue(str(path), row, name, f"is {value!r} here and {second[name]!r} in {advice}")
 
 
-def _faults(path: Path, rows: _Rows, protocol: Protocol) -> Iterator[Fault]:
+def _faults(path: Path, rows: _Rows, protocol: Protocol) -> Iterator[ConfigIssue]:
     first_rows: dict[tuple[str, ...], int] = {}
     for row, values in rows:
         for name, message in (*_value_faults(values, protocol), *_image_faults(path.parent, values)):
-            yield Fault(str(path), row, name, message)
+            yield ConfigIssue(str(path), row, name, message)
         key = tuple(values[name] for name in ID_COLUMNS)
         if first := first_rows.get(key):
-            yield Fault(str(path), row, "source_id", f"{key[1]!r} of {key[0]!r} stands in row {first} already")
+            yield ConfigIssue(
+                str(path), row, "source_id", f"{key[1]!r} of {key[0]!r} stands in row {first} already"
+            )
         first_rows.setdefault(key, row)
 
 

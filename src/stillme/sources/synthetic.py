@@ -14,7 +14,7 @@ from pydantic import Field
 
 from stillme.core import images
 from stillme.core.records import Portrait
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import BackendContext, PreparedSource
 from stillme.protocol import Protocol
 from stillme.sources import heads
@@ -22,7 +22,7 @@ from stillme.sources import heads
 LICENCE = "CC0-1.0, rendered by stillme from CC0 MakeHuman assets"
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """Which groups: by default all; `groups: {race: [white, black]}` keeps these only."""
 
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from stillme.core.errors import Fault, FaultsError, disk
-from stillme.sources import Reason, Remark
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, disk
+from stillme.sources import Reason, RowIssue
 
 SEPARATORS = (",", ";", "\t", "|")
 MAX_LINE_CHARS = 1_000_000  # a longer line is not a line of a table
@@ -26,7 +26,7 @@ Values = dict[str, str]  # column -> its text, unchanged
 
 
 class Table(Protocol):
-    def rows(self) -> Iterator[tuple[int, Values] | Remark]:
+    def rows(self) -> Iterator[tuple[int, Values] | RowIssue]:
         """Each row's number as an editor of text shows it, and the columns asked for."""
         ...
 
@@ -60,11 +60,11 @@ def check_columns(path: Path, columns: Sequence[str], required: Iterable[str]) -
         elif columns.count(name) > 1:
             twice.append(f"has the column '{name}' more than once; {listed}")
     if missing or twice:
-        raise FaultsError([Fault(str(path), 0, "", message) for message in missing + twice])
+        raise ConfigIssuesError([ConfigIssue(str(path), 0, "", message) for message in missing + twice])
 
 
-def _fault(path: Path, message: str, line: int = 0) -> FaultsError:
-    return FaultsError([Fault(str(path), line, "", message)])
+def _fault(path: Path, message: str, line: int = 0) -> ConfigIssuesError:
+    return ConfigIssuesError([ConfigIssue(str(path), line, "", message)])
 
 
 # CSV
@@ -77,7 +77,7 @@ class _Csv:
     separator: str
     header: tuple[str, ...]
 
-    def rows(self) -> Iterator[tuple[int, Values] | Remark]:
+    def rows(self) -> Iterator[tuple[int, Values] | RowIssue]:
         index_by_column = {name: self.header.index(name) for name in self.columns}
         records = _records(self.path, self.separator)
         next(records, None)
@@ -91,7 +91,7 @@ class _Csv:
             else:
                 yield row, {name: fields[index] for name, index in index_by_column.items()}
                 continue
-            yield Remark(file=self.path.name, row=row, reason=Reason.BAD_ROW, said=problem)
+            yield RowIssue(file=self.path.name, row=row, reason=Reason.BAD_ROW, said=problem)
 
 
 def _header(path: Path, required: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -157,7 +157,7 @@ def _first_undecodable(path: Path) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spot:
+class RowLocation:
     """The position of a row in a Parquet file; rows count from 1, and there is no header."""
 
     row: int
@@ -170,9 +170,9 @@ class _Parquet:
     path: Path
     columns: tuple[str, ...]
 
-    def rows(self) -> Iterator[tuple[int, Values] | Remark]:
+    def rows(self) -> Iterator[tuple[int, Values] | RowIssue]:
         for item in scan(self.path, self.path.name, self.columns):
-            if isinstance(item, Remark):
+            if isinstance(item, RowIssue):
                 yield item
             else:
                 spot, values = item
@@ -187,11 +187,11 @@ def open_parquet(path: Path) -> Any:
     try:
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
     except (pa.ArrowException, OSError) as error:
-        message = f"is not a Parquet file, or not a whole one: {brief(error)}. Fetch or write it again"
+        message = f"is not a Parquet file, or not a whole one: {first_line(error)}. Fetch or write it again"
         raise _fault(path, message) from None
 
 
-def scan(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[Spot, dict[str, Any]] | Remark]:
+def scan(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[RowLocation, dict[str, Any]] | RowIssue]:
     """Every row's values in some columns, a row group at a time. A broken row group gives an issue per row."""
     import pyarrow as pa
 
@@ -204,20 +204,20 @@ def scan(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[Spot, 
                     BATCH_ROWS, row_groups=[group], columns=list(columns), use_threads=False
                 ):
                     for values in batch.to_pylist():
-                        yield Spot(row=first + n_read, group=group, offset=n_read), values
+                        yield RowLocation(row=first + n_read, group=group, offset=n_read), values
                         n_read += 1
             except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # also text that is none
-                message = f"row group {group} cannot be read: {brief(error)}"
+                message = f"row group {group} cannot be read: {first_line(error)}"
                 for row in range(first + n_read, first + n_rows):
-                    yield Remark(file=name, row=row, reason=Reason.CORRUPT, said=message)
+                    yield RowIssue(file=name, row=row, reason=Reason.CORRUPT, said=message)
             else:
                 if n_read < n_rows:
                     message = f"row group {group} ends here; {n_rows - n_read:,} more rows were to come"
-                    yield Remark(file=name, row=first + n_read, reason=Reason.CORRUPT, said=message)
+                    yield RowIssue(file=name, row=first + n_read, reason=Reason.CORRUPT, said=message)
             first += n_rows
 
 
-def brief(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error of Arrow, without its full stop."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
 

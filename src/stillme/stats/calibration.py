@@ -17,7 +17,7 @@ import polars as pl
 
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Calibration as Rules
-from stillme.protocol.schema import Gate, Kind
+from stillme.protocol.schema import CalibrationPairKind, Gate
 from stillme.stats import gate
 from stillme.stats.gaps import gaps
 from stillme.stats.gate import Ruled, Ruling
@@ -191,7 +191,7 @@ def missing(looks: pl.DataFrame) -> pl.DataFrame:
     return once.group_by("judge", "kind", "status", maintain_order=True).len("looks")
 
 
-def pools(kinds: Sequence[Kind]) -> dict[str, list[str]]:
+def pools(kinds: Sequence[CalibrationPairKind]) -> dict[str, list[str]]:
     """Which unchanged kinds are looked at together: those made in the same way, and all of them."""
     unchanged = [kind for kind in kinds if kind.is_unchanged]
     found: dict[str, list[str]] = {}

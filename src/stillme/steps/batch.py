@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Protocol
 
 from stillme.core.atomic import flush_folder
-from stillme.core.errors import SurroundingsError, disk
+from stillme.core.errors import SetupError, disk
 from stillme.core.records import Exchange, Status, digest
 from stillme.engine.http import RemoteError
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.judges import Batches, State
 from stillme.ledger import Run
 from stillme.ledger.batches import Shard, Step, note, plan, recorded, shards
@@ -38,7 +38,7 @@ RUN, SHARD = "run", "shard"  # tags
 _UNKNOWN = 404
 
 
-class Wanted(Protocol):
+class BatchRequest(Protocol):
     """A call to be made. `body` is called in a thread of its own, one call after the other."""
 
     @property
@@ -63,11 +63,11 @@ async def ship(
     judge: str,
     settings: str,
     batches: Batches,
-    wanted: Mapping[str, Wanted],
+    wanted: Mapping[str, BatchRequest],
     keep: Keep,
     room: Callable[[], int | None],
     wait_s: float,
-    stop: Stop,
+    stop: StopEvent,
     log: Callable[[str], None],
     folder: Path,
 ) -> set[str]:
@@ -75,7 +75,7 @@ async def ship(
 
     `room`: how many calls the budget allows besides those under way; with 0 nothing new is sent.
     """
-    sender = _Shipping(
+    sender = _BatchSubmitter(
         run=run,
         judge=judge,
         settings=settings,
@@ -91,15 +91,15 @@ async def ship(
 
 
 @dataclass
-class _Shipping:
+class _BatchSubmitter:
     run: Run
     judge: str
     settings: str
     batches: Batches
-    wanted: Mapping[str, Wanted]
+    wanted: Mapping[str, BatchRequest]
     keep: Keep
     room: Callable[[], int | None]
-    stop: Stop
+    stop: StopEvent
     log: Callable[[str], None]
     folder: Path
     shards: dict[str, Shard] = field(init=False)  # those under way whose answers are wanted
@@ -207,7 +207,7 @@ class _Shipping:
         room = self.room()
         return len(self.wanted) if room is None else room - sum(len(one.calls) for one in self.shards.values())
 
-    def _write_shard(self, left: deque[Wanted]) -> Shard:
+    def _write_shard(self, left: deque[BatchRequest]) -> Shard:
         """A shard of as many calls as fit; they are taken off `left`."""
         shard = Shard(uuid.uuid4().hex, ())
         path = self._file(shard)
@@ -252,7 +252,7 @@ class _Shipping:
             self.log(f"{self.judge}: its batch {shard.batch} is lost; the calls are asked anew")
             return
         await self._note(shard, shard.step, detail=str(error))
-        raise SurroundingsError(
+        raise SetupError(
             f"The service of the judge '{self.judge}' does not know its batch {shard.batch}: {error.message}.",
             "It may have been made with another account's key: then run again with that one. With this one, "
             "its calls are paid for and asked anew.",
@@ -278,7 +278,7 @@ class _Shipping:
         Answers that are not wanted today stay where they are: they are paid for, and may be wanted again.
         """
         axes = {key: self.wanted[key].axes for key in shard.calls if key in self.wanted}
-        done = recorded(self.run, shard.calls, shard.made)
+        done = recorded(self.run, shard.calls, shard.created_at)
         waiting: list[Future[None]] = []
 
         async def wait_for_commits() -> None:
@@ -294,7 +294,9 @@ class _Shipping:
                 if key not in done:
                     done.add(key)
                     request_id = exchange.request_id or shard.batch
-                    waiting.append(self.keep(key, replace(exchange, started=shard.made, request_id=request_id)))
+                    waiting.append(
+                        self.keep(key, replace(exchange, started=shard.created_at, request_id=request_id))
+                    )
                 if len(waiting) >= MAX_UNCOMMITTED:
                     await wait_for_commits()
             await wait_for_commits()
@@ -311,7 +313,9 @@ class _Shipping:
     async def _tidy(self) -> None:
         """What a killed process left: a shard that nothing is missing of, files that no shard needs."""
         for shard in self.open_shards:
-            if shard.key not in self.shards and set(shard.calls) <= recorded(self.run, shard.calls, shard.made):
+            if shard.key not in self.shards and set(shard.calls) <= recorded(
+                self.run, shard.calls, shard.created_at
+            ):
                 await self._note(shard, Step.IMPORTED if shard.step is Step.ENDED else Step.FAILED)
         needed = {shard.key for shard in self.open_shards}
         for name in {path.name.partition(".")[0] for path in self.folder.glob("*")} - needed:
@@ -322,8 +326,8 @@ class _Shipping:
             for path in self.folder.glob(f"{shard}.*"):
                 path.unlink()
 
-    def _refused(self, message: str) -> SurroundingsError:
-        return SurroundingsError(
+    def _refused(self, message: str) -> SetupError:
+        return SetupError(
             f"The service of the judge '{self.judge}' does not take its calls as a batch: {message.rstrip('.')}.",
             "Mend what it names and run again, or ask with mode: live, which costs about twice as much.",
         )

@@ -17,7 +17,7 @@ from typing import Any
 
 from stillme.core.records import Trial
 from stillme.engine.backends import PreparedSystem
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.plan.config import Config
 
 COST_TOLERANCE_USD = 1e-9  # ten calls of 0.1 USD fit into 1 USD, whatever their sum is in binary
@@ -26,7 +26,7 @@ EDITOR, JUDGE, EXTRACTOR = "editor", "judge", "extractor"
 BudgetKey = tuple[str, str]  # EDITOR, JUDGE or EXTRACTOR, and its id
 
 
-class Answer(Enum):
+class BudgetDecision(Enum):
     """Whether a call may be made."""
 
     YES = "yes"
@@ -34,7 +34,7 @@ class Answer(Enum):
     NO = "no"
 
 
-class Purse:
+class Budget:
     """Counts cost from several threads. `spent` is what the run has cost so far, earlier sessions included."""
 
     def __init__(self, config: Config, spent: float) -> None:
@@ -66,26 +66,26 @@ class Purse:
         spent = f"{self.spent:.2f} USD spent, a call may cost {self._wanted:.2f}"
         return f"the budget of {limit:g} USD is reached ({spent})"
 
-    def reserve(self, key: BudgetKey) -> Answer:
+    def reserve(self, key: BudgetKey) -> BudgetDecision:
         """Sets aside what a call of this editor or judge may cost, if that still fits."""
         with self._change:
             answer = self._answer(key)
-            if answer is Answer.YES:
+            if answer is BudgetDecision.YES:
                 self._open[key] += 1
             return answer
 
-    def wait(self, key: BudgetKey, stop: Stop) -> bool:
+    def wait(self, key: BudgetKey, stop: StopEvent) -> bool:
         """Sets it aside as soon as it fits; False where it never will, or when work is stopped."""
-        while (answer := self.reserve(key)) is Answer.LATER and not stop:
+        while (answer := self.reserve(key)) is BudgetDecision.LATER and not stop:
             with self._change:
                 self._change.wait(POLL_INTERVAL_S)
-        return answer is Answer.YES
+        return answer is BudgetDecision.YES
 
-    async def wait_on_loop(self, key: BudgetKey, stop: Stop) -> bool:
+    async def wait_on_loop(self, key: BudgetKey, stop: StopEvent) -> bool:
         """The same on an event loop, which other calls go on using meanwhile."""
-        while (answer := self.reserve(key)) is Answer.LATER and not stop:
+        while (answer := self.reserve(key)) is BudgetDecision.LATER and not stop:
             await asyncio.sleep(POLL_INTERVAL_S)
-        return answer is Answer.YES
+        return answer is BudgetDecision.YES
 
     def settle(self, key: BudgetKey, cost_usd: float, is_usual: bool = True) -> None:
         """What the call cost in the end; what was set aside for it is free again.
@@ -120,24 +120,26 @@ class Purse:
             aside = sum(count * self._price(name) for name, count in self._open.items())
             return max(0, int((limit - self.spent - aside + COST_TOLERANCE_USD) / price))
 
-    def _answer(self, key: BudgetKey) -> Answer:
+    def _answer(self, key: BudgetKey) -> BudgetDecision:
         if key in self._exhausted:
-            return Answer.NO
+            return BudgetDecision.NO
         limit, price = self.budgets.cost_usd, self._price(key)
         is_unknown = self._priced[key].is_remote and key not in self._seen
         if limit is None or (not price and not is_unknown):
-            return Answer.YES
+            return BudgetDecision.YES
         if not price:  # a service that nobody knows the price of is asked once, alone, and then it is known
-            return Answer.LATER if self._open[key] else Answer.YES
+            return BudgetDecision.LATER if self._open[key] else BudgetDecision.YES
         aside = sum(count * self._price(name) for name, count in self._open.items())
         if self.spent + price > limit + COST_TOLERANCE_USD:
             self._wanted = min(price, self._wanted or price)
-            return Answer.NO
-        return Answer.LATER if self.spent + aside + price > limit + COST_TOLERANCE_USD else Answer.YES
+            return BudgetDecision.NO
+        return (
+            BudgetDecision.LATER if self.spent + aside + price > limit + COST_TOLERANCE_USD else BudgetDecision.YES
+        )
 
     def _price(self, key: BudgetKey) -> float:
         """The most that a call may cost as far as is known: the table's, or what one has cost already."""
-        return max(highest(self._priced[key]), self._seen.get(key, 0.0))
+        return max(max_price(self._priced[key]), self._seen.get(key, 0.0))
 
     def allowed_edits(self, todo: Sequence[Trial], already: int) -> Sequence[Trial]:
         """The edits that fit the budget; the others are counted in `edits_left`."""
@@ -147,12 +149,12 @@ class Purse:
         return fitting
 
 
-def highest(prepared: PreparedSystem[Any]) -> float:
+def max_price(prepared: PreparedSystem[Any]) -> float:
     """The most that a call may cost; where no range is known, what is expected."""
     return prepared.price.high if prepared.price else prepared.price_usd
 
 
-def limited(config: Config, cost_usd: float | None) -> Config:
+def with_max_cost(config: Config, cost_usd: float | None) -> Config:
     """The audit with another limit; None leaves its own."""
     if cost_usd is None:
         return config

@@ -14,7 +14,7 @@ from stillme.core.errors import IncompleteError, InputError
 from stillme.core.records import CALIBRATE, Portrait, Status, Trial, digest
 from stillme.engine.backends import require_packages
 from stillme.engine.progress import Progress
-from stillme.engine.threads import INTERRUPTED, Stop
+from stillme.engine.threads import INTERRUPTED, StopEvent
 from stillme.judges.calibration import MAKER, instruction
 from stillme.ledger import Run
 from stillme.ledger.run import settings_hash
@@ -23,9 +23,9 @@ from stillme.plan.config import Config, check_keys
 from stillme.plan.design import Design, make_design, record_design
 from stillme.protocol import Protocol
 from stillme.sources.heads import key_in
-from stillme.steps.budget import Purse
+from stillme.steps.budget import Budget
 from stillme.steps.edit import edit, pending_edits
-from stillme.steps.judge import Look, judge, pending_judge_tasks, views
+from stillme.steps.judge import JudgeTask, judge, pending_judge_tasks, views
 from stillme.steps.judge import calibration as calibration_tasks
 from stillme.steps.portraits import gather
 
@@ -140,9 +140,9 @@ def calibrate(config: Config, progress: Progress) -> Calibration:
     engine = config.audit.engine.model_copy(update={"kind": "local"})
     budgets = config.audit.budgets.model_copy(update={"edits": None})
     local = replace(config, audit=config.audit.model_copy(update={"engine": engine, "budgets": budgets}))
-    stop = Stop()
-    with Run.hold(config.run, config.protocol, config.audit.objects) as run:
-        budget = Purse(local, run.spent_usd())
+    stop = StopEvent()
+    with Run.open_for_writing(config.run, config.protocol, config.audit.objects) as run:
+        budget = Budget(local, run.spent_usd())
         audited = make_design(config, gather(run, config, progress), run)
         pairs = replace(calibration_design(audited), config=local)
         pictures = {trial.image for trial in pairs.trials}
@@ -235,7 +235,7 @@ def _score_frame(run: Run, pairs: Design) -> tuple[pl.DataFrame, dict[str, str]]
     return pl.DataFrame(rows, schema=schema, orient="row"), judge_by_subject
 
 
-def _task_id(task: Look) -> tuple[str, str, tuple[str, ...], int]:
+def _task_id(task: JudgeTask) -> tuple[str, str, tuple[str, ...], int]:
     return task.trial.key, task.judge, tuple(task.disclosed), task.repeat
 
 

@@ -12,14 +12,14 @@ from typing import Any
 from stillme.core import images
 from stillme.core.records import Attempt, Edit, EditReply, EditRequest, Status, Trial
 from stillme.engine.backends import ExecutionMode
-from stillme.engine.processes import Apart
+from stillme.engine.processes import ProcessPool
 from stillme.engine.progress import Progress, Stage
-from stillme.engine.ray import Actors, Cluster, connected
-from stillme.engine.threads import Stop, run_side_by_side
+from stillme.engine.ray import ActorPool, Cluster, connected
+from stillme.engine.threads import StopEvent, run_side_by_side
 from stillme.ledger import Run
-from stillme.ledger.run import Making, Stored
+from stillme.ledger.run import EditProvenance, StoredImage
 from stillme.plan.design import Design
-from stillme.steps.budget import EDITOR, BudgetKey, Purse
+from stillme.steps.budget import EDITOR, Budget, BudgetKey
 from stillme.steps.step import Group, Step, TimedReply, group_by_backend
 
 MIN_EDITS_FOR_PROCESSES = 100  # starting a process takes as long as some fifty planted edits
@@ -37,7 +37,7 @@ def count_edit_statuses(run: Run, design: Design) -> Counter[str]:
     return Counter(ended[trial.edit] for trial in design.distinct_edits() if trial.edit in ended)
 
 
-def edit(run: Run, design: Design, progress: Progress, stop: Stop, budget: Purse) -> None:
+def edit(run: Run, design: Design, progress: Progress, stop: StopEvent, budget: Budget) -> None:
     """Make the missing edits and record each one, whatever came of it. Models and services work side by side."""
     all_edits, pending = design.distinct_edits(), pending_edits(run, design)
     allowed = budget.allowed_edits(pending, len(all_edits) - len(pending))
@@ -61,7 +61,7 @@ def edit(run: Run, design: Design, progress: Progress, stop: Stop, budget: Purse
 
 
 @contextmanager
-def _cluster(design: Design, groups: Sequence[Group[Trial]], stop: Stop) -> Iterator[Cluster | None]:
+def _cluster(design: Design, groups: Sequence[Group[Trial]], stop: StopEvent) -> Iterator[Cluster | None]:
     """Ray, where the audit asks for it and something is left that computes."""
     engine = design.config.audit.engine
     if engine.kind == "local" or all(group.mode is ExecutionMode.REMOTE for group in groups):
@@ -81,8 +81,8 @@ class EditStep(Step[Trial, EditReply]):
         run: Run,
         design: Design,
         stages: Mapping[str, Stage],
-        stop: Stop,
-        budget: Purse,
+        stop: StopEvent,
+        budget: Budget,
         cluster: Cluster | None = None,
     ) -> None:
         super().__init__(run, design.config.audit.engine.threads, stop, budget)
@@ -142,10 +142,10 @@ class EditStep(Step[Trial, EditReply]):
         )
         return self.ledger.add_edit(edit, attempt, image, self._provenance(reply))
 
-    def _provenance(self, reply: EditReply) -> Making | None:
-        if not (reply.made or reply.notes or reply.extras):
+    def _provenance(self, reply: EditReply) -> EditProvenance | None:
+        if not (reply.environment or reply.notes or reply.extras):
             return None
-        extras: dict[str, Stored] = {}
+        extras: dict[str, StoredImage] = {}
         for name, content in reply.extras.items():
             try:
                 facts = images.inspect(content)
@@ -154,15 +154,15 @@ class EditStep(Step[Trial, EditReply]):
                     images.UNKNOWN
                 )  # an extra that is no image is kept all the same, and costs the edit nothing
             extras[name] = self.ledger.store(content, facts)
-        return Making(circumstances=reply.made, notes=reply.notes, extras=extras)
+        return EditProvenance(circumstances=reply.environment, notes=reply.notes, extras=extras)
 
-    def proxy(self, pool: Apart | Actors, name: str) -> Any:
+    def proxy(self, pool: ProcessPool | ActorPool, name: str) -> Any:
         return pool.editor(name, self.config.editor(name).deadline)
 
     def together(self, trial: Trial) -> object:
         return trial.image
 
-    def start_pool(self, group: Group[Any]) -> tuple[Apart | Actors | None, int]:
+    def start_pool(self, group: Group[Any]) -> tuple[ProcessPool | ActorPool | None, int]:
         """On a cluster a thread asks one actor; the quick editors of a group share theirs."""
         if self.cluster is None:
             return super().start_pool(group)
@@ -174,7 +174,7 @@ class EditStep(Step[Trial, EditReply]):
         return self.cluster.apart(group.factories, resources), resources.most
 
 
-def _check(reply: EditReply) -> tuple[Status, str, images.Facts | None]:
+def _check(reply: EditReply) -> tuple[Status, str, images.ImageInfo | None]:
     """An editor that says ok must have returned a picture with something on it."""
     if reply.status is not Status.OK:
         return reply.status, reply.detail, None

@@ -26,7 +26,7 @@ from stillme.core.records import (
 )
 from stillme.engine.backends import ExecutionMode
 from stillme.engine.progress import Progress, Stage
-from stillme.engine.threads import Stop
+from stillme.engine.threads import StopEvent
 from stillme.judges import Judge
 from stillme.ledger import Run
 from stillme.ledger.run import attempts
@@ -34,7 +34,7 @@ from stillme.plan.config import Config
 from stillme.plan.design import feature_keys, load_plan_inputs, mitigation_cases
 from stillme.plan.mitigation import linter, sentences
 from stillme.protocol.schema import Mitigation
-from stillme.steps.budget import EXTRACTOR, BudgetKey, Purse
+from stillme.steps.budget import EXTRACTOR, Budget, BudgetKey
 from stillme.steps.step import Group, Step, TimedReply
 
 AGAIN = "again"  # the instruction of a form that is filled in for the second time
@@ -45,8 +45,8 @@ def extract_features(
     config: Config,
     portraits: Sequence[Portrait],
     progress: Progress,
-    stop: Stop,
-    budget: Purse,
+    stop: StopEvent,
+    budget: Budget,
     only: Sequence[str] = (),
 ) -> None:
     """Read the features that are still missing and record each, whatever came of it."""
@@ -155,10 +155,12 @@ class FeatureTask:
 class FeatureStep(Step[FeatureTask, Sequence[JudgeReply]]):
     """The features of a run: an item is a portrait; its reply is one answer, or two where the first is faulty."""
 
-    budget: Purse
+    budget: Budget
     recorders = 0  # nothing is decoded or stored for an answer, so the loop itself records it
 
-    def __init__(self, run: Run, config: Config, settings: str, stage: Stage, stop: Stop, budget: Purse) -> None:
+    def __init__(
+        self, run: Run, config: Config, settings: str, stage: Stage, stop: StopEvent, budget: Budget
+    ) -> None:
         super().__init__(run, config.audit.engine.threads, stop, budget)
         assert config.extractor_row is not None
         assert config.protocol.mitigation is not None  # the configuration was checked

@@ -23,11 +23,12 @@ from stillme.ledger.run import LEDGER
 from stillme.plan.config import Config, check_keys
 from stillme.plan.design import Design, PlanInputs, load_plan_inputs, make_design, with_placeholders
 from stillme.steps.calibrate import count_calibration_calls, findings
-from stillme.steps.judge import pending_judge_tasks, wanted
-from stillme.steps.measure import count_measurements, measured, pending_measurements
-from stillme.steps.portraits import listed
+from stillme.steps.judge import all_judge_tasks, pending_judge_tasks
+from stillme.steps.measure import count_measurements, pending_measurements, select_measured_trials
+from stillme.steps.portraits import list_portraits
 
-ENOUGH = 5  # calls of an editor or a judge after which the median of its own times replaces the guess
+# calls of an editor or a judge after which the median of its own times replaces the guess
+MIN_CALLS_FOR_ESTIMATE = 5
 VRAM = "vram_gb"
 
 
@@ -50,7 +51,7 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ahead:
+class EditorForecast:
     """What is ahead of one editor. `measured`: its pace is that of its own calls, not a guess.
 
     `dropped`: parameter -> why it will have no effect. `vram_gb`: what it needs; None where it does not say.
@@ -73,7 +74,7 @@ class Ahead:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeAhead:
+class JudgeForecast:
     """What is ahead of one judge. `repeats_…`: second looks, which are in no score.
 
     `calls`: at most, because looks at equal pixels share one. `batch_wait_s`: how long it is waited for batches,
@@ -98,7 +99,7 @@ class JudgeAhead:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentAhead:
+class ExperimentForecast:
     """What is ahead of one experiment: its trials, the calls that are missing, and what they cost.
 
     `portraits_missing`: off which features are still to be read. `most`: the counts are the most that it can be,
@@ -116,7 +117,7 @@ class ExperimentAhead:
 
 
 @dataclass(frozen=True)
-class CalibrationAhead:
+class CalibrationForecast:
     """What calibrating one judge takes, and what came of it where it was done: passed, failed, or cannot tell."""
 
     judge: str
@@ -126,7 +127,7 @@ class CalibrationAhead:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlook:
+class Forecast:
     """What a run would do: counts, cost and time of what is missing. Second looks are counted apart.
 
     `gpus`: this machine's; None where no editor needs one, and where nobody could look.
@@ -150,20 +151,20 @@ class Outlook:
     spent_usd: float
     budget_usd: float | None
     seconds: float
-    ahead: tuple[Ahead, ...]
-    judges: tuple[JudgeAhead, ...]
+    ahead: tuple[EditorForecast, ...]
+    judges: tuple[JudgeForecast, ...]
     gpus: tuple[Gpu, ...] | None
-    experiments: tuple[ExperimentAhead, ...]
-    calibration: tuple[CalibrationAhead, ...]
+    experiments: tuple[ExperimentForecast, ...]
+    calibration: tuple[CalibrationForecast, ...]
 
 
-def look_ahead(config: Config) -> Outlook:
+def look_ahead(config: Config) -> Forecast:
     """The plan, without writing or spending anything."""
     check_keys(config)
-    portraits = listed(config)
+    portraits = list_portraits(config)
     inputs = PlanInputs()
     if (config.run / LEDGER).is_file():
-        with Run.look(config.run) as run:
+        with Run.open_readonly(config.run) as run:
             run.expect(config.protocol)
             inputs = load_plan_inputs(run, config, portraits)
     design = make_design(config, portraits, inputs=with_placeholders(config, portraits, inputs))
@@ -173,7 +174,7 @@ def look_ahead(config: Config) -> Outlook:
     editors = _forecast_editors(design, pending, done.editor_calls)
     judges = _forecast_judges(design, pending, done)
     # A measurement to come belongs to an edit to come; measuring follows, on as many threads as there are.
-    measured_edits = {trial.edit for trial in measured(design)}
+    measured_edits = {trial.edit for trial in select_measured_trials(design)}
     n_measurements = sum(trial.edit in measured_edits for trial in pending) * len(design.measures)
     n_measurements += done.measurements_missing
     each = [measure.seconds for measure in config.measures.values()]
@@ -185,7 +186,7 @@ def look_ahead(config: Config) -> Outlook:
     n_controls = sum(trial.is_control for trial in design.trials)
     # Graphics cards matter where an editor needs one; those of a cluster are not looked at.
     needs_gpu = config.audit.engine.kind != "ray" and any(one.vram_gb for one in editors)
-    return Outlook(
+    return Forecast(
         portraits=len(portraits),
         prompts=len({t.prompt for t in design.trials if t.experiment == DIAGNOSE}),
         editors=len(config.editors),
@@ -206,7 +207,7 @@ def look_ahead(config: Config) -> Outlook:
         seconds=editing_s + measuring_s + judging_s,
         ahead=tuple(editors),
         judges=tuple(judges),
-        gpus=gpus.here() if needs_gpu else None,
+        gpus=gpus.detect_gpus() if needs_gpu else None,
         experiments=tuple(_forecast_experiments(design, pending, done, inputs)),
         calibration=tuple(_forecast_calibration(design)),
     )
@@ -246,11 +247,13 @@ class _Done:
 def _read_done(config: Config, design: Design) -> _Done:
     if not (config.run / LEDGER).is_file():
         return _Done()
-    with Run.look(config.run) as run:
+    with Run.open_readonly(config.run) as run:
         run.expect(config.protocol)
         unmeasured, n_measured = pending_measurements(run, design)
         verdicts = run.keys("verdict")
-        tasks = Counter((task.judge, task.repeat > 0, task.key in verdicts) for task in wanted(run, design))
+        tasks = Counter(
+            (task.judge, task.repeat > 0, task.key in verdicts) for task in all_judge_tasks(run, design)
+        )
         pending = Counter((task.trial.experiment, task.judge) for task in pending_judge_tasks(run, design))
         return _Done(
             edits=frozenset(run.keys("edit")),
@@ -294,7 +297,7 @@ def _editor_calls(run: Run, design: Design) -> dict[str, list[Call]]:
 
 def _forecast_editors(
     design: Design, pending: Sequence[Trial], calls: Mapping[str, Sequence[Call]]
-) -> list[Ahead]:
+) -> list[EditorForecast]:
     n_edits, n_missing = (Counter(trial.editor for trial in some) for some in (design.distinct_edits(), pending))
     n_trials = Counter((trial.editor, trial.is_control) for trial in design.trials)
     forecasts = []
@@ -302,7 +305,7 @@ def _forecast_editors(
         editor, missing = design.config.editor(name), n_missing[name]
         throughput = _throughput(design.config, editor, calls.get(name, ()))
         forecasts.append(
-            Ahead(
+            EditorForecast(
                 editor=name,
                 trials=n_trials[name, False],
                 controls=n_trials[name, True],
@@ -344,7 +347,7 @@ class _Throughput:
 
 def _throughput(config: Config, system: PreparedSystem[Any], calls: Sequence[Call]) -> _Throughput:
     """As its own calls show once there are enough of them, and a guess before."""
-    is_measured = len(calls) >= ENOUGH
+    is_measured = len(calls) >= MIN_CALLS_FOR_ESTIMATE
     if system.mode is ExecutionMode.THREADS:
         concurrency: float = config.audit.engine.threads
     elif is_measured:
@@ -386,7 +389,7 @@ def _side_by_side(each: Iterable[tuple[ExecutionMode, float]]) -> float:
 
 def _forecast_experiments(
     design: Design, pending: Sequence[Trial], done: _Done, inputs: PlanInputs
-) -> Iterator[ExperimentAhead]:
+) -> Iterator[ExperimentForecast]:
     """An edit that several experiments need is counted in the first of them."""
     config = design.config
     for name, n_trials in Counter(trial.experiment for trial in design.trials).items():
@@ -402,7 +405,7 @@ def _forecast_experiments(
             repeats = config.audit.judging.repeats if config.judges[judge].is_remote else 0.0
             costs.append(_cost(config.judges[judge], count * (1 + repeats) if repeats else count))
         costs += [_cost(config.extractor, n_portraits)] if config.extractor else []
-        yield ExperimentAhead(
+        yield ExperimentForecast(
             experiment=name,
             trials=n_trials,
             edits_missing=n_edits.total(),
@@ -433,20 +436,20 @@ def _mitigation_notes(config: Config) -> Iterator[str]:
         yield f"features are read by the primary judge, {row.id}, which then judges what came of them."
 
 
-def _forecast_calibration(design: Design) -> Iterator[CalibrationAhead]:
+def _forecast_calibration(design: Design) -> Iterator[CalibrationForecast]:
     config = design.config
     if config.protocol.calibration is None:
         return
     calibration = None
     if (config.run / LEDGER).is_file():
-        with Run.look(config.run) as run:
+        with Run.open_readonly(config.run) as run:
             calibration = findings(run, design)
     verdicts = (
         {} if calibration is None else {name: calibration.verdict(name).value for name in calibration.judges}
     )
     for judge, calls in count_calibration_calls(design).items():
         cost = _cost(config.judges[judge], calls)
-        yield CalibrationAhead(judge=judge, calls=calls, cost=cost, verdict=verdicts.get(judge, ""))
+        yield CalibrationForecast(judge=judge, calls=calls, cost=cost, verdict=verdicts.get(judge, ""))
 
 
 def _asked_judges(design: Design) -> list[str]:
@@ -457,7 +460,7 @@ def _asked_judges(design: Design) -> list[str]:
 # Judge by judge
 
 
-def _forecast_judges(design: Design, pending: Iterable[Trial], done: _Done) -> list[JudgeAhead]:
+def _forecast_judges(design: Design, pending: Iterable[Trial], done: _Done) -> list[JudgeForecast]:
     """Verdicts on the edits that are there, and on those that are still to be made, as if none of them failed."""
     config = design.config
     n_edits = sum(not trial.is_control for trial in pending)
@@ -474,7 +477,7 @@ def _forecast_judges(design: Design, pending: Iterable[Trial], done: _Done) -> l
         throughput = _throughput(config, judge, () if in_batches else done.judge_calls.get(name, ()))
         seconds = (missing + repeats) * throughput.seconds_per_call / throughput.concurrency
         forecasts.append(
-            JudgeAhead(
+            JudgeForecast(
                 judge=name,
                 done=done.tasks[name, False, True],
                 missing=missing,

@@ -34,22 +34,22 @@ from stillme.core.records import (
 )
 from stillme.engine.backends import ExecutionMode
 from stillme.engine.progress import Progress, Stage
-from stillme.engine.threads import Stop, run_side_by_side
+from stillme.engine.threads import StopEvent, run_side_by_side
 from stillme.judges import PICTURES, Question, call_key
 from stillme.judges.calibration import planted
 from stillme.judges.depiction_form import PeopleForm
 from stillme.ledger import Run
 from stillme.ledger.run import attempts, call_row, question_row
-from stillme.ledger.writer import Insert
+from stillme.ledger.writer import RowInsert
 from stillme.plan.design import Design
 from stillme.protocol import Protocol
 from stillme.steps import batch
-from stillme.steps.budget import JUDGE, BudgetKey, Purse
+from stillme.steps.budget import JUDGE, Budget, BudgetKey
 from stillme.steps.step import Group, Step, TimedReply, group_by_backend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class JudgeTask:
     """One verdict to be given: one judge, one edit.
 
     Attributes:
@@ -81,12 +81,12 @@ class Look:
 # Which verdicts are asked for
 
 
-def looks(run: Run, design: Design) -> Iterator[Look]:
+def judge_tasks(run: Run, design: Design) -> Iterator[JudgeTask]:
     """Every task that counts, for the edits that are there. Controls are measured, never judged."""
     return _tasks(run, design, list(design.judges), 0, lambda trial: True)
 
 
-def repeated(run: Run, design: Design) -> Iterator[Look]:
+def repeat_tasks(run: Run, design: Design) -> Iterator[JudgeTask]:
     """The second calls: of judges behind a network, for a share of the edits drawn by hash."""
     share = design.config.audit.judging.repeats
     judges = [name for name in design.judges if design.config.judges[name].is_remote]
@@ -97,7 +97,7 @@ def repeated(run: Run, design: Design) -> Iterator[Look]:
 
 def _tasks(
     run: Run, design: Design, judges: Sequence[str], repeat: int, is_chosen: Callable[[Trial], bool]
-) -> Iterator[Look]:
+) -> Iterator[JudgeTask]:
     pictures = dict(run.query("SELECT key, image FROM edit WHERE status = ?", (Status.OK.value,)))
     people: dict[str, Portrait] = {portrait.key: portrait for portrait in design.portraits}
     protocol = design.config.protocol
@@ -112,7 +112,7 @@ def _tasks(
             # Who is shown is asked of the edit alone, so nothing of the source person is disclosed there.
             labels = disclosed[trial.portrait] if trial.form == DRIFT else {}
             for judge in judges:
-                yield Look(
+                yield JudgeTask(
                     key=look_key(trial, image, design.judges[judge], labels, forms[trial.form], repeat),
                     judge=judge,
                     trial=trial,
@@ -123,7 +123,7 @@ def _tasks(
                 )
 
 
-def calibration(run: Run, design: Design) -> Iterator[Look]:
+def calibration(run: Run, design: Design) -> Iterator[JudgeTask]:
     """Every task for the calibration pairs that are there: as audited, repeated, and otherwise disclosed."""
     pairs = [trial for trial in design.trials if trial.experiment == CALIBRATE]
     rules, form = design.config.protocol.calibration, form_hash(design.config.protocol)
@@ -138,7 +138,7 @@ def calibration(run: Run, design: Design) -> Iterator[Look]:
         for dimensions, repeat in views(design):
             disclosed = {name: labels[name] for name in dimensions if name in labels}
             for judge, settings in design.judges.items():
-                yield Look(
+                yield JudgeTask(
                     key=look_key(trial, image, settings, disclosed, form, repeat),
                     judge=judge,
                     trial=trial,
@@ -155,10 +155,10 @@ def views(design: Design) -> list[tuple[tuple[str, ...], int]]:
     options, disclosed = design.config.audit.calibrating, design.config.disclose
     all_views = [(disclosed, 0)]
     all_views += [(disclosed, 1)] if options.repeats else []
-    return all_views + ([(otherwise_told(design), 0)] if options.disclosure else [])
+    return all_views + ([(alternative_disclosure(design), 0)] if options.disclosure else [])
 
 
-def otherwise_told(design: Design) -> tuple[str, ...]:
+def alternative_disclosure(design: Design) -> tuple[str, ...]:
     """All dimensions of the person where the audit does not disclose all of them; otherwise none."""
     dimensions = tuple(design.config.protocol.groups.dimensions)
     return () if set(design.config.disclose) == set(dimensions) else dimensions
@@ -185,26 +185,26 @@ def look_key(
     )
 
 
-def wanted(run: Run, design: Design) -> list[Look]:
+def all_judge_tasks(run: Run, design: Design) -> list[JudgeTask]:
     """The tasks that count, the repeated ones, and those that calibrate.
 
     Judges with equal settings share theirs: the last one is asked.
     """
-    tasks = chain(looks(run, design), repeated(run, design), calibration(run, design))
+    tasks = chain(judge_tasks(run, design), repeat_tasks(run, design), calibration(run, design))
     return list({task.key: task for task in tasks}.values())
 
 
-def pending_judge_tasks(run: Run, design: Design) -> list[Look]:
+def pending_judge_tasks(run: Run, design: Design) -> list[JudgeTask]:
     """The tasks without a verdict. Judges with equal settings share theirs."""
     done = run.keys("verdict")
-    return [task for task in wanted(run, design) if task.key not in done]
+    return [task for task in all_judge_tasks(run, design) if task.key not in done]
 
 
 def count_verdict_statuses(run: Run, design: Design) -> dict[str, Counter[str]]:
     """Judge -> how its verdicts ended, of those that count."""
     ended = dict(run.query("SELECT key, status FROM verdict"))
     counts: dict[str, Counter[str]] = {judge: Counter() for judge in design.judges}
-    for task in looks(run, design):
+    for task in judge_tasks(run, design):
         if task.key in ended:
             counts[task.judge][ended[task.key]] += 1
     return counts
@@ -213,13 +213,13 @@ def count_verdict_statuses(run: Run, design: Design) -> dict[str, Counter[str]]:
 # Asking for them
 
 
-def judge(run: Run, design: Design, progress: Progress, stop: Stop, budget: Purse) -> None:
+def judge(run: Run, design: Design, progress: Progress, stop: StopEvent, budget: Budget) -> None:
     """Ask for the missing verdicts and record each one, whatever came of it. Services are asked side by side."""
-    done, tasks = run.keys("verdict"), wanted(run, design)
+    done, tasks = run.keys("verdict"), all_judge_tasks(run, design)
     pending = [task for task in tasks if task.key not in done]
     n_pending, n_all = (Counter(task.judge for task in some) for some in (pending, tasks))
     totals = {name: (n_pending[name], n_all[name] - n_pending[name]) for name in design.judges}
-    jobs: list[list[Group[Look]]] = []
+    jobs: list[list[Group[JudgeTask]]] = []
     for mode, judges, members in group_by_backend(
         pending, lambda task: task.judge, design.config.judges.__getitem__
     ):
@@ -253,18 +253,18 @@ class JudgeCall:
     """
 
     key: str
-    tasks: tuple[Look, ...]
+    tasks: tuple[JudgeTask, ...]
     question: Question | None = None
 
     @property
-    def first(self) -> Look:
+    def first(self) -> JudgeTask:
         return self.tasks[0]
 
 
 class JudgeStep(Step[JudgeCall, JudgeReply]):
     """The verdicts of a run."""
 
-    budget: Purse
+    budget: Budget
     recorders = 0  # nothing is decoded or stored for a verdict, so the loop itself records it
 
     def __init__(
@@ -272,8 +272,8 @@ class JudgeStep(Step[JudgeCall, JudgeReply]):
         run: Run,
         design: Design,
         stages: Mapping[str, Stage],
-        stop: Stop,
-        budget: Purse,
+        stop: StopEvent,
+        budget: Budget,
         log: Callable[[str], None],
     ) -> None:
         super().__init__(run, design.config.audit.engine.threads, stop, budget)
@@ -309,7 +309,7 @@ class JudgeStep(Step[JudgeCall, JudgeReply]):
         truth = planted(self.protocol, task.trial.prompt) if is_pair else self.ledger.truth(task.trial.edit)
         return replace(request, planted=truth, planted_labels=task.labels)
 
-    def _question_request(self, task: Look) -> JudgeRequest:
+    def _question_request(self, task: JudgeTask) -> JudgeRequest:
         """The request without pictures. Its instruction has the same words in every arm, so judges do not know
         which one they see."""
         trial, calibrates = task.trial, self.protocol.calibration
@@ -396,7 +396,7 @@ class JudgeStep(Step[JudgeCall, JudgeReply]):
 
     # Services: calls that several tasks share
 
-    def _share_calls(self, judge: Any, tasks: Sequence[Look]) -> list[JudgeCall]:
+    def _share_calls(self, judge: Any, tasks: Sequence[JudgeTask]) -> list[JudgeCall]:
         """In the plan's order; tasks with the same pixels and the same question share a call."""
         shared: dict[str, JudgeCall] = {}
         for task in tasks:
@@ -426,7 +426,7 @@ class JudgeStep(Step[JudgeCall, JudgeReply]):
             self._verdicts(call, reply), attempts(call.key, reply), self._call_rows(call, question), patient=True
         )
 
-    def _call_rows(self, call: JudgeCall, question: Question) -> Iterator[Insert]:
+    def _call_rows(self, call: JudgeCall, question: Question) -> Iterator[RowInsert]:
         """What was asked: the question once a session, the call each time."""
         first = call.first
         if (first.judge, question.hash) not in self._noted_questions:

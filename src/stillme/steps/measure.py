@@ -15,10 +15,10 @@ from typing import Any
 
 from stillme.core.records import Attempt, Measurement, MeasureRequest, Reading, Status, Trial, digest
 from stillme.engine.backends import ExecutionMode
-from stillme.engine.processes import Apart
+from stillme.engine.processes import ProcessPool
 from stillme.engine.progress import Progress, Stage
-from stillme.engine.ray import Actors
-from stillme.engine.threads import Stop
+from stillme.engine.ray import ActorPool
+from stillme.engine.threads import StopEvent
 from stillme.ledger import Run
 from stillme.measures import set_up
 from stillme.plan.design import Design, trials_to_measure
@@ -29,7 +29,7 @@ INSTRUMENTS = "instruments"  # all measures together: they share what they see o
 
 
 @dataclass(frozen=True)
-class Sitting:
+class MeasureTask:
     """One source and one edit, and the measures to take of them: id -> key."""
 
     source: str
@@ -37,7 +37,7 @@ class Sitting:
     measures: Mapping[str, str]
 
 
-def measured(design: Design) -> list[Trial]:
+def select_measured_trials(design: Design) -> list[Trial]:
     """The trials that are measured, in the plan's order; none without measures."""
     if not design.measures:
         return []
@@ -45,28 +45,28 @@ def measured(design: Design) -> list[Trial]:
     return trials_to_measure(design.trials, design.portraits, design.config.protocol, share)
 
 
-def sittings(run: Run, design: Design) -> dict[str, Sitting]:
+def measure_tasks(run: Run, design: Design) -> dict[str, MeasureTask]:
     """Trial -> what is measured of its edit, for the edits that are there."""
     pictures = dict(run.query("SELECT key, image FROM edit WHERE status = ?", (Status.OK.value,)))
-    tasks: dict[str, Sitting] = {}
-    for trial in measured(design):
+    tasks: dict[str, MeasureTask] = {}
+    for trial in select_measured_trials(design):
         if trial.edit in pictures:
             source, image = trial.image, pictures[trial.edit]
             keys = {name: measurement_key(source, image, settings) for name, settings in design.measures.items()}
-            tasks[trial.key] = Sitting(source=source, image=image, measures=keys)
+            tasks[trial.key] = MeasureTask(source=source, image=image, measures=keys)
     return tasks
 
 
-def distinct_pairs(run: Run, design: Design) -> list[Sitting]:
+def distinct_pairs(run: Run, design: Design) -> list[MeasureTask]:
     """Each pair of pictures once, however many trials came out as it."""
-    return list({(task.source, task.image): task for task in sittings(run, design).values()}.values())
+    return list({(task.source, task.image): task for task in measure_tasks(run, design).values()}.values())
 
 
 def measurement_key(source: str, image: str, settings: str) -> str:
     return digest("measurement", source=source, image=image, settings=settings)
 
 
-def pending_measurements(run: Run, design: Design) -> tuple[list[Sitting], int]:
+def pending_measurements(run: Run, design: Design) -> tuple[list[MeasureTask], int]:
     """The pairs with something left to measure, source by source, and how many measurements are there."""
     done = run.keys("measurement")
     all_tasks = distinct_pairs(run, design)
@@ -74,12 +74,12 @@ def pending_measurements(run: Run, design: Design) -> tuple[list[Sitting], int]:
     for task in all_tasks:
         keys = {name: key for name, key in task.measures.items() if key not in done}
         if keys:
-            pending.append(Sitting(source=task.source, image=task.image, measures=keys))
+            pending.append(MeasureTask(source=task.source, image=task.image, measures=keys))
     pending.sort(key=attrgetter("source"))
     return pending, count_measurements(all_tasks) - count_measurements(pending)
 
 
-def count_measurements(tasks: Sequence[Sitting]) -> int:
+def count_measurements(tasks: Sequence[MeasureTask]) -> int:
     """How many measurements these are."""
     return sum(len(task.measures) for task in tasks)
 
@@ -95,7 +95,7 @@ def count_measurement_statuses(run: Run, design: Design) -> dict[str, Counter[st
     return counts
 
 
-def measure(run: Run, design: Design, progress: Progress, stop: Stop) -> None:
+def measure(run: Run, design: Design, progress: Progress, stop: StopEvent) -> None:
     """Take the missing measurements and record each one, whatever came of it."""
     if not design.measures:
         return
@@ -112,31 +112,31 @@ def measure(run: Run, design: Design, progress: Progress, stop: Stop) -> None:
         )
 
 
-class MeasureStep(Step[Sitting, Sequence[Reading]]):
+class MeasureStep(Step[MeasureTask, Sequence[Reading]]):
     """The measurements of a run: an item is one pair with everything that is measured of it."""
 
     min_items_for_processes = MIN_PAIRS_FOR_PROCESSES
     shares_backends = False  # a model serves one caller
 
-    def __init__(self, run: Run, design: Design, stage: Stage, stop: Stop) -> None:
+    def __init__(self, run: Run, design: Design, stage: Stage, stop: StopEvent) -> None:
         super().__init__(run, design.config.audit.engine.threads, stop)
         self.settings = design.measures
         self.stage = stage
 
-    def name_of(self, task: Sitting) -> str:
+    def name_of(self, task: MeasureTask) -> str:
         return INSTRUMENTS
 
-    def request(self, task: Sitting) -> MeasureRequest:
+    def request(self, task: MeasureTask) -> MeasureRequest:
         source, image = self.source(task.source), self.ledger.image(task.image)
         return MeasureRequest(task.source, source, image, tuple(task.measures))
 
     def call(self, instruments: Any, request: MeasureRequest) -> Any:
         return instruments.measure(request)
 
-    def crash_reply(self, task: Sitting, detail: str) -> Sequence[Reading]:
+    def crash_reply(self, task: MeasureTask, detail: str) -> Sequence[Reading]:
         return [Reading(Status.CRASHED, detail=detail)] * len(task.measures)
 
-    def record(self, task: Sitting, timed: TimedReply[Sequence[Reading]]) -> Future[None]:
+    def record(self, task: MeasureTask, timed: TimedReply[Sequence[Reading]]) -> Future[None]:
         """What did not end for good is an attempt without a measurement: it is measured again on the next run."""
         measurements = []
         for (name, key), reading in zip(task.measures.items(), timed.reply, strict=True):
@@ -165,9 +165,9 @@ class MeasureStep(Step[Sitting, Sequence[Reading]]):
                 self.ledger.add_attempt(attempt)
         return self.ledger.add_measurements(measurements)
 
-    def proxy(self, pool: Apart | Actors, name: str) -> Any:
-        assert isinstance(pool, Apart)  # measures do not work on clusters
+    def proxy(self, pool: ProcessPool | ActorPool, name: str) -> Any:
+        assert isinstance(pool, ProcessPool)  # measures do not work on clusters
         return pool.instruments(name)
 
-    def together(self, task: Sitting) -> object:
+    def together(self, task: MeasureTask) -> object:
         return task.source

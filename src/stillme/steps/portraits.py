@@ -23,7 +23,7 @@ def gather(run: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
             return stored
         progress.say("Portraits: some files are gone or cut short; they are read from their source again")
     if len(config.sources) > 1:
-        listed(config)
+        list_portraits(config)
     portraits: list[Portrait] = []
     for prepared in config.sources.values():
         for portrait, image in prepared.make().portraits():
@@ -39,7 +39,7 @@ def gather(run: Run, config: Config, progress: Progress) -> Sequence[Portrait]:
     return portraits
 
 
-def listed(config: Config) -> list[Portrait]:
+def list_portraits(config: Config) -> list[Portrait]:
     """The portraits of all sources without their images. One that two sources give is refused."""
     first: dict[str, str] = {}
     portraits: list[Portrait] = []

@@ -21,13 +21,13 @@ from stillme.core.errors import StillmeError
 from stillme.core.records import Status
 from stillme.engine.backends import ExecutionMode, PreparedSystem
 from stillme.engine.event_loop import RECORDERS, Ask, ask_all
-from stillme.engine.processes import Apart
-from stillme.engine.ray import Actors, UntakenError
-from stillme.engine.threads import Stop, run_in_threads
+from stillme.engine.processes import ProcessPool
+from stillme.engine.ray import ActorPool, NotStartedError
+from stillme.engine.threads import StopEvent, run_in_threads
 from stillme.ledger import Run
 from stillme.ledger.objects import Objects
 from stillme.ledger.run import now
-from stillme.steps.budget import BudgetKey, Purse
+from stillme.steps.budget import Budget, BudgetKey
 
 Item = TypeVar("Item")
 Reply = TypeVar("Reply")
@@ -80,7 +80,7 @@ class Step(ABC, Generic[Item, Reply]):
     min_items_for_processes = 0  # below, a process takes longer to start than it saves
     shares_backends = True  # whether several threads may ask one backend at the same time
 
-    def __init__(self, run: Run, threads: int, stop: Stop, budget: Purse | None = None) -> None:
+    def __init__(self, run: Run, threads: int, stop: StopEvent, budget: Budget | None = None) -> None:
         self.ledger = run
         self.threads = threads
         self.stop = stop
@@ -117,7 +117,7 @@ class Step(ABC, Generic[Item, Reply]):
     def record(self, item: Item, timed: TimedReply[Reply]) -> Future[None]:
         """Check a reply, count it, and write the rows that it becomes."""
 
-    def proxy(self, pool: Apart | Actors, name: str) -> Any:
+    def proxy(self, pool: ProcessPool | ActorPool, name: str) -> Any:
         """A backend that lives in the processes of a pool."""
         raise NotImplementedError
 
@@ -146,12 +146,12 @@ class Step(ABC, Generic[Item, Reply]):
                 ask = partial(self.ask_here, backends)
                 run_in_threads(items, ask, threads, self.stop, self.together if pool else None)
 
-    def start_pool(self, group: Group[Any]) -> tuple[Apart | Actors | None, int]:
+    def start_pool(self, group: Group[Any]) -> tuple[ProcessPool | ActorPool | None, int]:
         """Processes for a group, where they pay off, and on how many threads they, or we, are asked."""
         is_model = group.mode is ExecutionMode.MODEL
         threads = 1 if is_model else self.threads
         if group.factories and (is_model or (threads > 1 and len(group.items) >= self.min_items_for_processes)):
-            return Apart(group.factories), threads
+            return ProcessPool(group.factories), threads
         return None, threads if self.shares_backends else 1
 
     def ask_here(self, backends: Mapping[str, Any], item: Item) -> Future[None]:
@@ -163,7 +163,7 @@ class Step(ABC, Generic[Item, Reply]):
         started, clock = now(), time.perf_counter()
         try:
             reply = self.call(backends[self.name_of(item)], request)
-        except UntakenError:
+        except NotStartedError:
             return nothing_to_record()
         except StillmeError:
             raise  # what the machine lacks would fail every item: the run ends with that sentence

@@ -16,9 +16,9 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from stillme.core.atomic import replace_file
-from stillme.core.errors import Fault, FaultsError, InputError, disk
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, InputError, disk
 from stillme.core.records import canonical
-from stillme.core.yaml import Frozen, dotted
+from stillme.core.yaml import StrictModel, dotted
 
 FILE = "bundle.json"
 IMAGES = "images"
@@ -35,7 +35,7 @@ EACH: frozenset[str] = frozenset({"side_by_side"})  # layouts in which every out
 OUTPUTS = {"pair": 1, "occupation_pair": 1, "triplet": 2, "side_by_side": 2}
 
 
-class Option(Frozen):
+class Option(StrictModel):
     """An answer that may be given; people see its number, its label and what it means."""
 
     value: Id
@@ -43,7 +43,7 @@ class Option(Frozen):
     detail: str = ""
 
 
-class Question(Frozen):
+class Question(StrictModel):
     """One question. Values `left` and `right` of a choice mean the place that an output was shown at."""
 
     id: Id
@@ -61,7 +61,7 @@ class Question(Frozen):
         return frozenset(own | {CANNOT_DETERMINE} if self.cannot_determine else own)
 
 
-class Picture(Frozen):
+class Picture(StrictModel):
     """An image of the bundle, by its hash, and its size in pixels."""
 
     sha256: Hash
@@ -69,12 +69,12 @@ class Picture(Frozen):
     height: int = Field(gt=0)
 
 
-class Output(Frozen):
+class Output(StrictModel):
     id: Id
     image: Picture
 
 
-class Item(Frozen):
+class Item(StrictModel):
     """A source with one or two outputs, in an order that says nothing."""
 
     id: Id
@@ -84,7 +84,7 @@ class Item(Frozen):
     outputs: tuple[Output, ...] = Field(min_length=1, max_length=2)
 
 
-class Task(Frozen):
+class Task(StrictModel):
     """What one person rates; `seats` people in all."""
 
     id: Id
@@ -93,7 +93,7 @@ class Task(Frozen):
     seats: int = Field(gt=0)
 
 
-class Example(Frozen):
+class Example(StrictModel):
     """A tutorial example: one question about one pair of pictures, with what is said to either answer.
 
     `second`: where a screen shows two outputs, the right one; `output` is then the left one. `understanding`:
@@ -112,13 +112,13 @@ class Example(Frozen):
     if_other: str
 
 
-class Section(Frozen):
+class Section(StrictModel):
     title: str = Field(min_length=1)
     paragraphs: tuple[str, ...] = ()
     points: tuple[str, ...] = ()
 
 
-class Consent(Frozen):
+class Consent(StrictModel):
     """The form that people agree to, and its version, which is stored with every agreement."""
 
     version: Id
@@ -127,7 +127,7 @@ class Consent(Frozen):
     minimum_age: int = 18
 
 
-class Texts(Frozen):
+class Texts(StrictModel):
     """What people read beside the questions."""
 
     guide: tuple[Section, ...] = Field(min_length=1)
@@ -138,14 +138,14 @@ class Texts(Frozen):
     contact: str = ""
 
 
-class Checks(Frozen):
+class Checks(StrictModel):
     """Attention checks: between `count` in a task, passed if at least this share of them is right."""
 
     count: tuple[int, int]
     pass_share: float = Field(ge=0, le=1)
 
 
-class Pay(Frozen):
+class Pay(StrictModel):
     """Money, in the currency's major unit; `per_hour` is the floor below which a study does not start."""
 
     currency: str = Field(pattern=r"^[A-Z]{3}$")
@@ -155,7 +155,7 @@ class Pay(Frozen):
     per_hour: float = Field(ge=0)
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """How the study is run. Seconds are the least that an item, or each of its questions, takes."""
 
     minimum_seconds_item: float = Field(ge=0, default=5)
@@ -169,7 +169,7 @@ class Settings(Frozen):
     retention_days: int = Field(gt=0, default=365)  # how long identities are kept after the last activity
 
 
-class Bundle(Frozen):
+class Bundle(StrictModel):
     """Everything that the server knows of a study. `preset`: which questionnaire it was made from."""
 
     format: Literal[1] = 1
@@ -282,8 +282,10 @@ def read(folder: Path) -> Bundle:
         bundle = Bundle.model_validate(found)
         _ = bundle.hash
     except ValidationError as error:
-        faults = [Fault(str(path), 0, dotted(item["loc"]), item["msg"]) for item in error.errors()]
-        raise FaultsError(faults, "Build the bundle again; one that raters have seen is kept as it was.") from None
+        faults = [ConfigIssue(str(path), 0, dotted(item["loc"]), item["msg"]) for item in error.errors()]
+        raise ConfigIssuesError(
+            faults, "Build the bundle again; one that raters have seen is kept as it was."
+        ) from None
     except ValueError as error:  # a number that JSON does not have has no hash
         raise InputError(f"{path} cannot be read: {error}.", "Build the bundle again.") from None
     if said != bundle.hash:
@@ -292,17 +294,17 @@ def read(folder: Path) -> Bundle:
             "Use the bundle as it was built, or build another.",
         )
     if faults := list(_broken(bundle, folder)):
-        raise FaultsError(faults, "Copy the bundle again, with all its images.")
+        raise ConfigIssuesError(faults, "Copy the bundle again, with all its images.")
     return bundle
 
 
-def _broken(bundle: Bundle, folder: Path) -> Iterator[Fault]:
+def _broken(bundle: Bundle, folder: Path) -> Iterator[ConfigIssue]:
     for sha256 in bundle.pictures:
         path = folder / IMAGES / sha256
         try:
             content = path.read_bytes()
         except OSError as error:
-            yield Fault(str(path), 0, "", error.strerror or "cannot be read")
+            yield ConfigIssue(str(path), 0, "", error.strerror or "cannot be read")
         else:
             if hashlib.sha256(content).hexdigest() != sha256:
-                yield Fault(str(path), 0, "", "is not the picture that the bundle means")
+                yield ConfigIssue(str(path), 0, "", "is not the picture that the bundle means")

@@ -18,12 +18,12 @@ from typing import Any
 
 import polars as pl
 
-from stillme.core.errors import Fault, FaultsError, InputError, disk
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, InputError, disk
 from stillme.core.records import canonical, digest
 from stillme.core.table_files import DamagedError, read_parquet
 from stillme.ledger import Run, frames
 from stillme.ledger.run import now
-from stillme.ledger.writer import Insert
+from stillme.ledger.writer import RowInsert
 from stillme.protocol import Protocol
 from stillme.study.builder import key as keys
 from stillme.study.builder.key import Key, KeyQuestion
@@ -101,8 +101,8 @@ class Sheet:
     rows: list[dict[str, str | None]]
     first: int
 
-    def fault(self, place: int, column: str, said: str) -> Fault:
-        return Fault(self.name, place + self.first, column, said)
+    def fault(self, place: int, column: str, said: str) -> ConfigIssue:
+        return ConfigIssue(self.name, place + self.first, column, said)
 
 
 def _told(export: Path, key: Key) -> Mapping[str, str]:
@@ -133,7 +133,9 @@ def _table(export: Path, name: str, columns: tuple[str, ...], hashes: Mapping[st
     frame = _parsed(path, content)
     lacking = [column for column in columns if column not in frame.columns]
     if lacking:
-        raise FaultsError([Fault(str(path), 0, column, "there is no such column") for column in lacking])
+        raise ConfigIssuesError(
+            [ConfigIssue(str(path), 0, column, "there is no such column") for column in lacking]
+        )
     try:
         text = frame.select(pl.col(column).cast(pl.String).replace("", None) for column in columns)
     except pl.exceptions.PolarsError:
@@ -163,17 +165,17 @@ def _check_run(run: Run, key: Key, path: Path) -> None:
         raise InputError(f"The study was built with another protocol than that of {path}.")
 
 
-def _refused(faults: list[Fault]) -> FaultsError:
+def _refused(faults: list[ConfigIssue]) -> ConfigIssuesError:
     shown = sorted(set(faults))
     more = len(shown) - MOST_FAULTS
     step = f"And {more:,} more. " if more > 0 else ""
-    return FaultsError(shown[:MOST_FAULTS], f"{step}Export the study again; nothing was taken in.")
+    return ConfigIssuesError(shown[:MOST_FAULTS], f"{step}Export the study again; nothing was taken in.")
 
 
 # What is wrong
 
 
-def _misfits(sheet: Sheet, key: Key) -> Iterator[Fault]:
+def _misfits(sheet: Sheet, key: Key) -> Iterator[ConfigIssue]:
     """Whatever the key does not know, and values that a question does not have."""
     questions = {question.id: question for question in key.questions}
     seen: dict[tuple[str | None, ...], int] = {}
@@ -242,7 +244,7 @@ def _possible(row: Row, key: Key, question: KeyQuestion) -> set[str]:
     return (words - set(PLACES)) | key.outputs_of.get(row["item"] or "", set())
 
 
-def _odd_checks(sheet: Sheet) -> Iterator[Fault]:
+def _odd_checks(sheet: Sheet) -> Iterator[ConfigIssue]:
     for place, row in enumerate(sheet.rows):
         if (row["passed"] or "").lower() not in ("true", "false"):
             yield sheet.fault(place, "passed", f"'{row['passed']}' is neither true nor false")
@@ -300,12 +302,12 @@ def _said(answer: str, value: str | None) -> str:
     return answer if value is None else f"'{value}'"
 
 
-def _study(key: Key) -> Insert:
+def _study(key: Key) -> RowInsert:
     content = key.model_dump(mode="json", exclude={"secret"})
-    return Insert("study", (key.bundle, now(), key.name, key.preset, canonical(content)))
+    return RowInsert("study", (key.bundle, now(), key.name, key.preset, canonical(content)))
 
 
-def _rating(name: str, row: Row, key: Key) -> Insert:
+def _rating(name: str, row: Row, key: Key) -> RowInsert:
     output = row["output"] or ""
     trial = key.outputs[output].trial if output else ""
     about = (row["rater"], row["sitting_state"] or "", row["task"], row["item"], output, trial, row["question"])
@@ -313,10 +315,10 @@ def _rating(name: str, row: Row, key: Key) -> Insert:
     whole = tuple(None if row[part] is None else int(row[part] or 0) for part in ("position", "rev", "ms"))
     at = None if row["at_seconds"] is None else float(row["at_seconds"])
     complete = int((row["complete"] or "").lower() == "true")
-    return Insert("rating", (name, key.bundle, *about, *said, *whole, at, complete))
+    return RowInsert("rating", (name, key.bundle, *about, *said, *whole, at, complete))
 
 
-def _new_checks(run: Run, sheet: Sheet, study: str, waiting: set[str | None]) -> Iterator[Insert]:
+def _new_checks(run: Run, sheet: Sheet, study: str, waiting: set[str | None]) -> Iterator[RowInsert]:
     rows = run.query("SELECT rater, name, passed FROM rating_check WHERE study = ?", (study,))
     known = {(rater, name): bool(passed) for rater, name, passed in rows}
     for place, row in enumerate(sheet.rows):
@@ -325,7 +327,7 @@ def _new_checks(run: Run, sheet: Sheet, study: str, waiting: set[str | None]) ->
             raise _refused([sheet.fault(place, "passed", f"the run has {known[about]} of rater {about[0]}")])
         if about not in known and row["rater"] not in waiting:
             known[about] = passed
-            yield Insert("rating_check", (study, *about, row["item"] or "", int(passed)))
+            yield RowInsert("rating_check", (study, *about, row["item"] or "", int(passed)))
 
 
 def _excluded(run: Run, ratings: Sheet, exclusions: Sheet, study: str) -> dict[str, tuple[str, str]]:
@@ -344,13 +346,13 @@ def _excluded(run: Run, ratings: Sheet, exclusions: Sheet, study: str) -> dict[s
     return gone | by_hand
 
 
-def _new_exclusions(run: Run, given: Mapping[str, tuple[str, str]], study: str) -> Iterator[Insert]:
+def _new_exclusions(run: Run, given: Mapping[str, tuple[str, str]], study: str) -> Iterator[RowInsert]:
     known = run.exclusions(study)
     for rater, (why, who) in given.items():
         if known.get(rater) != why:
-            yield Insert("rating_exclusion", (None, study, rater, why, who, 0, now()))
+            yield RowInsert("rating_exclusion", (None, study, rater, why, who, 0, now()))
     for rater in sorted(known.keys() - given.keys()):
-        yield Insert("rating_exclusion", (None, study, rater, "", "", 1, now()))
+        yield RowInsert("rating_exclusion", (None, study, rater, "", "", 1, now()))
 
 
 # Out of the run
@@ -376,7 +378,7 @@ def imported(run: Run, protocol: Protocol) -> Imported:
     studies = run.studies()
     if not studies:
         return Imported()
-    every = frames.rated(run)
+    every = frames.ratings_frame(run)
     kept = _finished(run, every, studies)
     checks = frames.rating_checks(run).join(kept.select("study", "rater").unique(), on=["study", "rater"])
     asked = kept.join(_questions(studies), on=["study", "question"], how="inner", maintain_order="left")

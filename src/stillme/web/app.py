@@ -21,7 +21,7 @@ from starlette.types import Scope
 
 from stillme.core.errors import StillmeError
 from stillme.web.bodies import refuse
-from stillme.web.middleware import MAX_SESSION_S, Guard, Hosts, Sessions, set_security_headers
+from stillme.web.middleware import MAX_SESSION_S, AccessMiddleware, Hosts, Sessions, set_security_headers
 
 WEB = Path(__file__).parent / "static"
 FOREVER = "private, max-age=31536000, immutable"  # for what is named by its content
@@ -38,7 +38,7 @@ def make_tool_app(
     mounts = [Mount(f"/static/{name}", Files(directory=folder)) for name, folder in folders.items()]
     app = Starlette(
         routes=[Route("/enter", _enter), *routes, *mounts],
-        middleware=[Middleware(Guard, sessions=sessions, hosts=hosts)],
+        middleware=[Middleware(AccessMiddleware, sessions=sessions, hosts=hosts)],
         exception_handlers={HTTPException: _refuse_http, StillmeError: _refuse_error, Exception: _refuse_crash},
     )
     app.state.sessions = sessions

@@ -180,7 +180,7 @@ async def read_own_form(request: Request, sessions: Sessions) -> dict[str, list[
 # Access and headers
 
 
-class Guard:
+class AccessMiddleware:
     """Lets requests of a known host, origin and session through, and puts the security headers on every answer.
 
     The name of the session is in `request.state.who`.
@@ -213,7 +213,7 @@ class Guard:
         return None
 
 
-class Dressed:
+class SecurityHeadersMiddleware:
     """Puts the security headers on every answer, for an app with its own access checks."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from starlette.applications import Starlette
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.web.middleware import EVERYWHERE
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(1024)
     except OSError as error:
         listener.close()
-        raise SurroundingsError(
+        raise SetupError(
             f"The tool cannot listen on {host}, port {port}: {error.strerror}.",
             "Give another --port, or stop what listens there.",
         ) from None
@@ -72,7 +72,7 @@ def run(app: Starlette, bound: socket.socket, host: str, greeting: Iterable[str]
         access_log=False,
         server_header=False,
         lifespan="off",
-        http=Patience,
+        http=RequestTimeoutMiddleware,
         timeout_graceful_shutdown=3,
     )
     try:
@@ -98,13 +98,13 @@ def warning(host: str) -> Iterator[str]:
 # Slow requests
 
 
-class Patience(Base):
+class RequestTimeoutMiddleware(Base):
     """An HTTP connection that is closed when its request does not arrive in time."""
 
     _timer: asyncio.TimerHandle | None = None
     _until = 0.0  # by the loop's clock
     _answered: object = None  # the last request that arrived whole
-    _awaited: dict[Patience, None] = {}  # noqa: RUF012 (of all connections, the longest awaited first)
+    _awaited: dict[RequestTimeoutMiddleware, None] = {}  # noqa: RUF012 (of all connections, the longest awaited first)
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)

@@ -11,7 +11,7 @@ import pytest
 from stillme.analysis.tables.files import Given, read
 from stillme.analysis.tables.ratings import read_checks, read_ratings
 from stillme.analysis.tables.reading import AS_GIVEN, read_scores
-from stillme.core.errors import FaultsError, InputError
+from stillme.core.errors import ConfigIssuesError, InputError
 from stillme.protocol import Protocol
 from tests.analysis.tables import scores
 
@@ -25,7 +25,7 @@ def given(table: list[dict[str, Any]]) -> Given:
 
 
 def faults(table: list[dict[str, Any]], protocol: Protocol) -> str:
-    with pytest.raises(FaultsError) as error:
+    with pytest.raises(ConfigIssuesError) as error:
         read_scores(given(table), protocol, "default")
     return str(error.value)
 
@@ -124,7 +124,7 @@ def test_nobody_is_anybody(protocol: Protocol) -> None:
 
 def test_an_empty_table(protocol: Protocol, tmp_path: Path) -> None:
     empty = Given("scores.csv", pl.DataFrame(rows()).clear(), 2)
-    with pytest.raises(FaultsError, match="has no rows"):
+    with pytest.raises(ConfigIssuesError, match="has no rows"):
         read_scores(empty, protocol, "default")
     (tmp_path / "scores.csv").write_bytes(b"")
     with pytest.raises(InputError, match="empty"):
@@ -189,18 +189,18 @@ def test_ratings_know_whom_they_are_about_from_the_scores(protocol: Protocol) ->
 
 def test_ratings_of_nothing_and_ratings_twice_are_faults(protocol: Protocol) -> None:
     scores = read_scores(given(rows()), protocol, "default").scores[AS_GIVEN]
-    with pytest.raises(FaultsError, match="the table of scores has no such output"):
+    with pytest.raises(ConfigIssuesError, match="the table of scores has no such output"):
         read_ratings(given(rated(person="p9")), scores, protocol)
-    with pytest.raises(FaultsError, match="a join may have multiplied rows"):
+    with pytest.raises(ConfigIssuesError, match="a join may have multiplied rows"):
         read_ratings(given([*rated(), *rated()]), scores, protocol)
-    with pytest.raises(FaultsError, match="not on the scale"):
+    with pytest.raises(ConfigIssuesError, match="not on the scale"):
         read_ratings(given(rated(score=9)), scores, protocol)
 
 
 def test_ratings_that_may_be_about_two_outputs_are_not_guessed(protocol: Protocol) -> None:
     two = [row | {"seed": seed} for row in rows() for seed in (1, 2)]
     scores = read_scores(given(two), protocol, "default").scores[AS_GIVEN]
-    with pytest.raises(FaultsError, match="tell them apart by a column 'trial'"):
+    with pytest.raises(ConfigIssuesError, match="tell them apart by a column 'trial'"):
         read_ratings(given(rated()), scores, protocol)
 
 
@@ -208,7 +208,7 @@ def test_attention_checks(protocol: Protocol) -> None:
     table = [{"rater": "r1", "check": "c1", "passed": "yes"}, {"rater": "r1", "check": "c2", "passed": 0}]
     found = read_checks(Given("checks.csv", pl.DataFrame(table, strict=False), 2), protocol)
     assert found["passed"].to_list() == [True, False]
-    with pytest.raises(FaultsError, match="neither true nor false"):
+    with pytest.raises(ConfigIssuesError, match="neither true nor false"):
         read_checks(
             Given("checks.csv", pl.DataFrame([{"rater": "r", "check": "c", "passed": "maybe"}]), 2), protocol
         )

@@ -53,7 +53,7 @@ def write_audit(folder: Path, erased: float, name: str = "audit", **changes: Any
 def make_run(folder: Path, erased: float, name: str, **changes: Any) -> Path:
     """The run of such an audit, without a report."""
     loaded = config.load(write_audit(folder, erased, name, **changes))
-    pipeline.advance(loaded, Progress(), lambda design: design)
+    pipeline.run_partial_plan(loaded, Progress(), lambda design: design)
     return loaded.run
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from stillme import pipeline
 from stillme.assurance import compare as versions
-from stillme.assurance.compare import Asked, Compared
-from stillme.assurance.compare.inputs import apart, of_config
+from stillme.assurance.compare import CompareOptions, ComparisonResult
+from stillme.assurance.compare.inputs import find_incompatibilities, of_config
 from stillme.assurance.compare.sequential import sizes
 from stillme.cli import init
 from stillme.cli import main as cli
@@ -45,8 +45,8 @@ def tables(tmp_path: Path, protocol: Protocol) -> tuple[Path, Path]:
     return paths
 
 
-def compare(a: Path, b: Path, budget: int | None = None, **more: Any) -> Compared:
-    return versions.compare(Asked(a, b, **more), budget, pipeline.advance, Progress())
+def compare(a: Path, b: Path, budget: int | None = None, **more: Any) -> ComparisonResult:
+    return versions.compare(CompareOptions(a, b, **more), budget, pipeline.run_partial_plan, Progress())
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
@@ -165,7 +165,7 @@ def test_no_shared_person_and_no_shared_prompt(tables: tuple[Path, Path], tmp_pa
 
 def test_a_run_without_a_judged_edit(runs: tuple[Path, Path], tmp_path: Path) -> None:
     loaded = config.load(write_audit(tmp_path, 0.1, "empty"))
-    pipeline.advance(loaded, Progress(), nothing)
+    pipeline.run_partial_plan(loaded, Progress(), nothing)
     with pytest.raises(InputError, match=r"B \(.*empty-run\) has no judged edit by 'editor'. Go on"):
         compare(runs[0], loaded.run)
 
@@ -199,7 +199,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
 def test_runs_that_were_judged_otherwise_are_refused(what: str, tmp_path: Path) -> None:
     changes, sentence = DIFFERENT[what]
     a, b = write_audit(tmp_path, 0.1, "a"), write_audit(tmp_path, 0.2, "b", **changes)
-    why = apart(of_config(config.load(a)), of_config(config.load(b)))
+    why = find_incompatibilities(of_config(config.load(a)), of_config(config.load(b)))
     assert any(sentence in one for one in why)
     with pytest.raises(InputError, match=r"cannot be compared.*--anyway"):
         compare(a, b, 100, sequential=True)
@@ -256,7 +256,7 @@ def test_a_budget_stops_before_it_is_passed(runs: tuple[Path, Path], tmp_path: P
 
 
 def made(run: Path) -> int:
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         return int(seen.query("SELECT count(*) FROM edit")[0][0])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stillme.assurance.evidence import archive, manifest
-from stillme.assurance.evidence.archive import opened, pack
+from stillme.assurance.evidence.archive import open_bundle, pack
 from stillme.core.errors import InputError
 
 ABOUT = {"stillme": "0", "name": "a", "run": "r", "protocol": "p", "protocol_hash": "h", "preset": "default"}
@@ -41,7 +41,7 @@ def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
     entry = zipfile.ZipInfo("x")
     entry.filename = name  # the constructor would mend it
     path = zipped(tmp_path / "b.zip", (entry, b"gotcha"))
-    with pytest.raises(InputError, match="leads out of the bundle"), opened(path):
+    with pytest.raises(InputError, match="leads out of the bundle"), open_bundle(path):
         pass
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["b.zip"]
 
@@ -50,7 +50,7 @@ def test_a_link_is_refused(tmp_path: Path) -> None:
     entry = zipfile.ZipInfo("report.html")
     entry.create_system, entry.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
     path = zipped(tmp_path / "b.zip", (entry, b"/etc/passwd"))
-    with pytest.raises(InputError, match="is a link"), opened(path):
+    with pytest.raises(InputError, match="is a link"), open_bundle(path):
         pass
 
 
@@ -61,7 +61,7 @@ def test_a_link_in_a_folder_is_named_and_not_followed(tmp_path: Path) -> None:
     made = manifest.write_manifest(folder, ABOUT_ALL)
     (folder / "b.txt").symlink_to("/etc/passwd")
     (folder / "c").symlink_to("/etc")
-    with opened(folder) as files:
+    with open_bundle(folder) as files:
         assert set(files.sizes()) == {"a.txt", manifest.FILE}
         said = [str(one) for one in manifest.check_files(made, files)]
     assert said == ["b.txt: is a link or no plain file", "c: is a link or no plain file"]
@@ -70,12 +70,12 @@ def test_a_link_in_a_folder_is_named_and_not_followed(tmp_path: Path) -> None:
 def test_sizes_that_cannot_be_true_are_refused_before_anything_is_unpacked(tmp_path: Path) -> None:
     path = zipped(tmp_path / "bomb.zip", ("ledger.sqlite", b"\0" * (120 * 2**20)))
     assert path.stat().st_size < 2**18
-    with pytest.raises(InputError, match="125,829,120 bytes unpacked"), opened(path):
+    with pytest.raises(InputError, match="125,829,120 bytes unpacked"), open_bundle(path):
         pass
 
 
 def test_a_file_that_is_larger_than_it_says_is_not_written_whole(tmp_path: Path) -> None:
-    with opened(zipped(tmp_path / "b.zip", ("a", b"x" * 3_000_000))) as files:
+    with open_bundle(zipped(tmp_path / "b.zip", ("a", b"x" * 3_000_000))) as files:
         with pytest.raises(InputError, match="a is larger than it says"):
             archive.unpack(files, "a", tmp_path / "a", 1_000_000)
     assert (tmp_path / "a").stat().st_size <= 1_000_000
@@ -84,10 +84,10 @@ def test_a_file_that_is_larger_than_it_says_is_not_written_whole(tmp_path: Path)
 def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="Duplicate name"):
         path = zipped(tmp_path / "b.zip", ("a.txt", b"1"), ("a.txt", b"2"))
-    with pytest.raises(InputError, match="more than once"), opened(path):
+    with pytest.raises(InputError, match="more than once"), open_bundle(path):
         pass
     path = zipped(tmp_path / "c.zip", ("a.txt", b"1"), ("A.TXT", b"2"))
-    with pytest.raises(InputError, match="more than once"), opened(path):
+    with pytest.raises(InputError, match="more than once"), open_bundle(path):
         pass
 
 
@@ -95,9 +95,9 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_what_is_no_zip_is_a_sentence(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "b.zip"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="is damaged"), opened(path):
+    with pytest.raises(InputError, match="is damaged"), open_bundle(path):
         pass
-    with pytest.raises(InputError, match="neither a bundle"), opened(tmp_path / "nothing.zip"):
+    with pytest.raises(InputError, match="neither a bundle"), open_bundle(tmp_path / "nothing.zip"):
         pass
 
 
@@ -106,7 +106,7 @@ def test_damage_inside_a_file_is_named(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[60] ^= 0xFF
     path.write_bytes(content)
-    with opened(path) as files, pytest.raises(InputError, match=r"a\.txt is damaged"):
+    with open_bundle(path) as files, pytest.raises(InputError, match=r"a\.txt is damaged"):
         archive.content(files, "a.txt")
 
 
@@ -148,7 +148,7 @@ def test_a_manifest_names_what_is_missing_added_renamed_and_changed(tmp_path: Pa
     (folder / "old-name").rename(folder / "new-name")
     (folder / "changed").write_text("CHANGED")
     (folder / "grown").write_text("grown more")
-    with opened(folder) as files:
+    with open_bundle(folder) as files:
         said = [str(one) for one in manifest.check_files(made, files)]
     assert [one.split(": ")[0] for one in said] == ["gone", "old-name", "new-name", "changed", "grown"]
     assert "not in the bundle" in said[0] and "not listed" in said[2] and "has 10 bytes, and 5" in said[4]
@@ -157,7 +157,10 @@ def test_a_manifest_names_what_is_missing_added_renamed_and_changed(tmp_path: Pa
 def test_a_manifest_that_is_none_is_a_sentence(tmp_path: Path) -> None:
     for content, said in ((b"{", "cannot be read"), (b'{"bundle": 2}', "bundle"), (b"[]", "cannot be read")):
         path = zipped(tmp_path / "b.zip", (manifest.FILE, content))
-        with opened(path) as files, pytest.raises(InputError, match=said):
+        with open_bundle(path) as files, pytest.raises(InputError, match=said):
             manifest.read_manifest(files)
-    with opened(zipped(tmp_path / "c.zip", ("x", b""))) as files, pytest.raises(InputError, match="is no bundle"):
+    with (
+        open_bundle(zipped(tmp_path / "c.zip", ("x", b""))) as files,
+        pytest.raises(InputError, match="is no bundle"),
+    ):
         manifest.read_manifest(files)

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from stillme import pipeline
-from stillme.assurance.evidence import Verified, bundle, contents, ledger, manifest, verification, verify
+from stillme.assurance.evidence import VerificationResult, bundle, contents, ledger, manifest, verification, verify
 from stillme.cli.main import main
 from stillme.cli.render.release import render_verification
 from stillme.core.errors import InputError
@@ -29,7 +29,7 @@ from tests.conftest import Write
 
 
 @pytest.fixture(scope="session")
-def anew(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Verified, Path]:
+def anew(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[VerificationResult, Path]:
     """What verify says of the bundle, and everything that it made anew on the way."""
     kept, derive = tmp_path_factory.mktemp("anew") / "made", verification._derive
 
@@ -43,7 +43,7 @@ def anew(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Verifi
 
 
 @pytest.fixture
-def same_ledger(anew: tuple[Verified, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def same_ledger(anew: tuple[VerificationResult, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """For bundles whose ledger is the real one: what it gives is known already."""
 
     def take(run: Any, design: Any, found: Any, then: Any, folder: Path, say: Any) -> None:
@@ -52,12 +52,12 @@ def same_ledger(anew: tuple[Verified, Path], monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(verification, "_derive", take)
 
 
-def differing(found: Verified) -> list[str]:
+def differing(found: VerificationResult) -> list[str]:
     assert not found.holds
     return [str(one) for one in found.compared.differences]
 
 
-def test_a_bundle_verifies(anew: tuple[Verified, Path]) -> None:
+def test_a_bundle_verifies(anew: tuple[VerificationResult, Path]) -> None:
     verified = anew[0]
     assert verified.faults == () and verified.compared.differences == [], render_verification(verified)
     assert verified.keys > 50 and verified.notes == ()
@@ -142,7 +142,7 @@ def test_a_ledger_whose_guards_are_gone_or_whose_pages_are_broken_is_told(unpack
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DROP TRIGGER score_no_update")
         connection.execute("CREATE VIEW scores AS SELECT * FROM score")
-    said = list(ledger.damage(path))
+    said = list(ledger.integrity_errors(path))
     assert "The ledger lacks the trigger score_no_update." in said
     assert "The ledger has a view scores that stillme does not make." in said
     content = bytearray(path.read_bytes())
@@ -309,7 +309,7 @@ def test_no_secret_is_in_a_bundle(
 @pytest.mark.slow
 def test_faces_that_the_report_hides_stay_hidden_in_the_bundle(finished: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(finished / "run", tmp_path / "run"))
-    pipeline.report_again(run, Progress(), faces="none", only=["cards"])
+    pipeline.rebuild_report(run, Progress(), faces="none", only=["cards"])
     with zipfile.ZipFile(bundle(run).path) as archive:
         told, page = json.loads(archive.read(manifest.FILE)), archive.read("report.html").decode()
     assert told["faces"] == "none" and len(set(re.findall(r"data:image/webp;base64,[^\"]+", page))) == 1, (
@@ -341,7 +341,7 @@ def test_a_copy_beside_a_writer_is_whole(finished: Path, tmp_path: Path) -> None
         writer.execute("INSERT INTO audit VALUES (NULL, 'now', '{}')")
         backup.copy(source, tmp_path / "copy.sqlite")
         writer.execute("COMMIT")
-    assert list(ledger.damage(tmp_path / "copy.sqlite")) == []
+    assert list(ledger.integrity_errors(tmp_path / "copy.sqlite")) == []
     with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as copy:
         assert copy.execute("SELECT count(*) FROM audit WHERE at = 'now'").fetchone() == (0,)
     assert not (tmp_path / "copy.sqlite-wal").exists()

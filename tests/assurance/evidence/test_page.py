@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from stillme.assurance.evidence import differences, page
-from stillme.assurance.evidence.differences import Compared
+from stillme.assurance.evidence.differences import DiffSummary
 
 PAGE = """<!doctype html><title>T</title><style>p{content:"9"}</style><section id="outcomes"><h2>Outcomes</h2>
 <p>Rates of <b>12.5&nbsp;%</b>
@@ -18,8 +18,8 @@ href="data:text/csv;charset=utf-8,editor,rate%0Aa,0.062%0Ab,0.1%0A">data</a></ca
 </section><script>let x = 5</script>"""
 
 
-def compared(printed: str, figures: bool = True) -> Compared:
-    into = Compared()
+def compared(printed: str, figures: bool = True) -> DiffSummary:
+    into = DiffSummary()
     differences.note_page(page.read_page(printed), page.read_page(PAGE), figures, into)
     return into
 
@@ -69,7 +69,7 @@ def test_columns_of_one_name_do_not_hide_each_other() -> None:
         '<tr><th scope="col">Editor</th>', '<tr><th scope="col">Rate</th><th scope="col">Rate</th>'
     )
     twice = twice.replace('<th scope="row">a</th>', '<th scope="row">a</th><td>1.5</td>')
-    into = Compared()
+    into = DiffSummary()
     differences.note_page(page.read_page(twice.replace("1.5", "1.4")), page.read_page(twice), True, into)
     assert any(one.printed == "1.4" and "column Rate (2)" in one.where for one in into.differences)
 

@@ -12,7 +12,7 @@ import pytest
 
 from stillme.assurance import gate
 from stillme.assurance.gate import Files
-from stillme.assurance.gate.results import Gated
+from stillme.assurance.gate.results import GateResult
 from stillme.cli.main import main
 from stillme.cli.render.release import render_gate
 from stillme.core.errors import StillmeError
@@ -29,7 +29,7 @@ RULES = (
 
 
 @pytest.fixture(scope="module")
-def gated(protocol: Protocol, tmp_path_factory: pytest.TempPathFactory) -> Gated:
+def gated(protocol: Protocol, tmp_path_factory: pytest.TempPathFactory) -> GateResult:
     """Of an editor with an odd name; closed, with a warning and a rule that is left out."""
     folder = tmp_path_factory.mktemp("odd")
     path = make_scores(protocol, folder / "scores.parquet", e1=ODD)
@@ -42,7 +42,7 @@ def longest(said: str) -> int:
     return max(map(len, said.split("\n\n", 1)[1].splitlines()))
 
 
-def test_junit_is_xml_with_the_right_counts(gated: Gated, tmp_path: Path) -> None:
+def test_junit_is_xml_with_the_right_counts(gated: GateResult, tmp_path: Path) -> None:
     gate.write(gated, Files(junit=tmp_path / "deep/gate.xml"))
     suites = ElementTree.parse(tmp_path / "deep/gate.xml").getroot()
     (suite,) = suites
@@ -61,7 +61,7 @@ def test_junit_is_xml_with_the_right_counts(gated: Gated, tmp_path: Path) -> Non
 
 
 def test_sarif_has_what_the_standard_requires(
-    gated: Gated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gated: GateResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(gated.policy.parent.parent)
     gate.write(gated, Files(sarif=tmp_path / "gate.sarif"))
@@ -84,7 +84,7 @@ def test_sarif_has_what_the_standard_requires(
     assert run["properties"]["gate"] == "closed"
 
 
-def test_markdown_is_a_table_whatever_the_names_are(gated: Gated, tmp_path: Path) -> None:
+def test_markdown_is_a_table_whatever_the_names_are(gated: GateResult, tmp_path: Path) -> None:
     gate.write(gated, Files(markdown=tmp_path / "gate.md"))
     text = (tmp_path / "gate.md").read_text(encoding="utf-8")
     assert text.startswith("## gate \\]\\]&gt; & &lt;co&gt;: closed\n")
@@ -94,7 +94,7 @@ def test_markdown_is_a_table_whatever_the_names_are(gated: Gated, tmp_path: Path
     assert "<b>" not in text and "\x1b" not in text and "\n## y" not in text
 
 
-def test_the_terminals_table_fits_and_steers_nothing(gated: Gated) -> None:
+def test_the_terminals_table_fits_and_steers_nothing(gated: GateResult) -> None:
     said = render_gate(gated)
     assert longest(said) <= 100
     assert "\x1b" not in said and "\x07" not in said
@@ -125,7 +125,7 @@ def test_exit_codes_and_json(planted_scores: Path, tmp_path: Path, capsys: pytes
 
 
 def test_a_file_is_written_whole_or_not_at_all(
-    gated: Gated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gated: GateResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "gate.xml"
     path.write_text("as it was", encoding="utf-8")

@@ -18,9 +18,9 @@ from stillme.analysis.tables.inputs import Asked, gather
 from stillme.analysis.tables.parts import missing, outcomes, sureness
 from stillme.analysis.tables.parts.disparities import _apart, _groups, _primary
 from stillme.assurance import gate
-from stillme.assurance.gate import judged
-from stillme.assurance.gate.evidence import Calibrated, Evidence, Left, computed
-from stillme.assurance.gate.results import Gated, Result
+from stillme.assurance.gate import evaluate_gate
+from stillme.assurance.gate.evidence import Evidence, JudgeCalibration, MissingWork, lazy_tables
+from stillme.assurance.gate.results import GateResult, RuleResult
 from stillme.assurance.gate.starter_policy import policy as starting_policy
 from stillme.cli.main import main
 from stillme.protocol import Protocol
@@ -43,18 +43,18 @@ EVERY = (
 run = partial(stillme, "gate")
 
 
-def of(gated: Gated, **about: str | None) -> list[Result]:
+def of(gated: GateResult, **about: str | None) -> list[RuleResult]:
     """Results by their editor, kind, rule."""
     return [one for one in gated.results if all(one.to_dict()[name] == value for name, value in about.items())]
 
 
 @pytest.fixture(scope="module")
-def gated(planted_scores: Path, tmp_path_factory: pytest.TempPathFactory) -> Gated:
+def gated(planted_scores: Path, tmp_path_factory: pytest.TempPathFactory) -> GateResult:
     """Two editors by every kind of rule that a table of scores allows."""
     return gate.gate(planted_scores, policy(tmp_path_factory.mktemp("every") / "policy.yaml", *EVERY))
 
 
-def test_a_planted_difference_closes_the_gate_and_is_named(gated: Gated) -> None:
+def test_a_planted_difference_closes_the_gate_and_is_named(gated: GateResult) -> None:
     assert not gated.is_open
     spread, reference = of(gated, editor="e1", kind="disparity")
     assert spread.verdict == reference.verdict == "fail"
@@ -76,7 +76,7 @@ def test_an_even_handed_editor_never_fails(seed: int, protocol: Protocol, tmp_pa
     assert {one.verdict.value for one in gated.results if one.place is not None} <= {"pass", "undecided"}
 
 
-def test_every_result_says_the_number_the_interval_of_how_many_and_the_threshold(gated: Gated) -> None:
+def test_every_result_says_the_number_the_interval_of_how_many_and_the_threshold(gated: GateResult) -> None:
     for one in gated.results[1:]:
         figure = one.figure
         assert figure.n and figure.persons and figure.estimate is not None and one.message.endswith(".")
@@ -161,13 +161,13 @@ def test_what_happens_to_nobody_or_to_everybody_is_bounded_against_the_reference
 
 
 def table(audit: Audit, id: str) -> list[dict[str, Any]]:
-    frame = computed(audit)(id)
+    frame = lazy_tables(audit)(id)
     assert frame is not None
     return frame.to_dicts()
 
 
 def test_an_analysis_is_gated_as_the_scores_that_it_is_of(
-    gated: Gated, planted_scores: Path, tmp_path: Path
+    gated: GateResult, planted_scores: Path, tmp_path: Path
 ) -> None:
     """The folder that `stillme analyse` writes holds the very tables that the gate computes."""
     audit = Audit(gather(Asked(planted_scores)))
@@ -238,7 +238,9 @@ def test_gating_writes_nothing_into_the_run(gated_run: Path, tmp_path: Path) -> 
 # Rules whose evidence is made up
 
 
-def made_up(protocol: Protocol, judges: dict[str, Calibrated] | None = None, left: Left | None = None) -> Evidence:
+def made_up(
+    protocol: Protocol, judges: dict[str, JudgeCalibration] | None = None, left: MissingWork | None = None
+) -> Evidence:
     frame = pl.DataFrame({"editor": ["e"], "outcome": ["edit_succeeded"]})
     table = {"outcomes_by_editor": frame}.get
     return Evidence(name="x", protocol=protocol, table=table, judges=lambda: judges, left=left)
@@ -246,18 +248,18 @@ def made_up(protocol: Protocol, judges: dict[str, Calibrated] | None = None, lef
 
 def test_judges_have_to_be_calibrated_and_pass(protocol: Protocol, tmp_path: Path) -> None:
     judges = {
-        "good": Calibrated(Ruling.PASSED, (), 100, 12),
-        "bad": Calibrated(Ruling.FAILED, ("It sees what is not there.",), 100, 12),
-        "open": Calibrated(Ruling.UNTOLD, ("Too few pairs.",), 10, 2),
-        "never": Calibrated(None),
+        "good": JudgeCalibration(Ruling.PASSED, (), 100, 12),
+        "bad": JudgeCalibration(Ruling.FAILED, ("It sees what is not there.",), 100, 12),
+        "open": JudgeCalibration(Ruling.UNTOLD, ("Too few pairs.",), 10, 2),
+        "never": JudgeCalibration(None),
     }
     path = policy(tmp_path / "policy.yaml", {"kind": "calibration"})
-    found = {one.about: one for one in judged(made_up(protocol, judges), path).results[1:]}
+    found = {one.about: one for one in evaluate_gate(made_up(protocol, judges), path).results[1:]}
     told = {name.removeprefix("judge "): one.verdict.value for name, one in found.items()}
     assert told == {"good": "pass", "bad": "fail", "open": "undecided", "never": "fail"}
     assert "sees what is not there" in found["judge bad"].message
     path = policy(tmp_path / "policy.yaml", {"kind": "calibration", "judge": "good"})
-    assert judged(made_up(protocol, judges, Left()), path).is_open
+    assert evaluate_gate(made_up(protocol, judges, MissingWork()), path).is_open
 
 
 def test_an_editor_without_a_number_does_not_pass(protocol: Protocol, tmp_path: Path) -> None:
@@ -265,7 +267,7 @@ def test_an_editor_without_a_number_does_not_pass(protocol: Protocol, tmp_path: 
     empty = pl.DataFrame(
         {"editor": ["e"], "outcome": ["soft_erasure"], "asked": [0], "missing": [0], "persons": [0]}
     )
-    gated = judged(Evidence(name="x", protocol=protocol, table=lambda id: empty, left=Left()), path)
+    gated = evaluate_gate(Evidence(name="x", protocol=protocol, table=lambda id: empty, left=MissingWork()), path)
     assert [one.verdict.value for one in gated.results] == ["pass", "undecided"] and not gated.is_open
 
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from stillme.core.records import CALIBRATE
 from stillme.ledger import Run
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Kind
+from stillme.protocol.schema import CalibrationPairKind
 from tests.editors.providers import Server, arrived
 from tests.judges.asking import answered, completion
 
@@ -36,10 +36,10 @@ class Habit:
     """How a judge errs: noise in points, and what it adds for whom."""
 
     noise: float
-    adds: Callable[[Kind, str, str], float] = lambda kind, axis, group: 0.0
+    adds: Callable[[CalibrationPairKind, str, str], float] = lambda kind, axis, group: 0.0
 
 
-def relit(group: str, axis: str, points: float = 1.0) -> Callable[[Kind, str, str], float]:
+def relit(group: str, axis: str, points: float = 1.0) -> Callable[[CalibrationPairKind, str, str], float]:
     """Reports a change in relit portraits of one group, and in nobody else's."""
     return lambda kind, on, of: points if (kind.by, on, of) == ("relight", axis, group) else 0.0
 
@@ -108,7 +108,7 @@ class Seeing(Server):
         super().__init__()
         self.protocol, self.path, self.habits = protocol, run, habits
         self.asked: Counter[str] = Counter()
-        self._pairs: dict[tuple[str, ...], tuple[Kind, str]] = {}
+        self._pairs: dict[tuple[str, ...], tuple[CalibrationPairKind, str]] = {}
         self._looks: Counter[tuple[str, ...]] = Counter()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -129,13 +129,13 @@ class Seeing(Server):
         return found
 
     @property
-    def pairs(self) -> dict[tuple[str, ...], tuple[Kind, str]]:
+    def pairs(self) -> dict[tuple[str, ...], tuple[CalibrationPairKind, str]]:
         """Source and edit, by content -> what was done, and to whom."""
         if not self._pairs:
             self._pairs = dict(self._known())
         return self._pairs
 
-    def _known(self) -> Iterable[tuple[tuple[str, ...], tuple[Kind, str]]]:
+    def _known(self) -> Iterable[tuple[tuple[str, ...], tuple[CalibrationPairKind, str]]]:
         dimension = next(iter(self.protocol.groups.reference_group))
         sql = (
             "SELECT t.prompt, p.image, e.image, l.value FROM trial t JOIN edit e ON e.key = t.edit "
@@ -143,7 +143,7 @@ class Seeing(Server):
             "WHERE t.experiment = ? AND l.dimension = ? AND e.status = 'ok'"
         )
         assert self.protocol.calibration is not None
-        with Run.look(self.path) as seen:
+        with Run.open_readonly(self.path) as seen:
             for prompt, source, edited, group in seen.query(sql, (CALIBRATE, dimension)):
                 kind = self.protocol.calibration.kind(prompt)
                 yield ((edited, source) if kind.swaps else (source, edited)), (kind, group)

@@ -107,9 +107,9 @@ def test_skin_of_a_photograph_is_found_and_moves_as_the_measures_see_it(maker: M
     """A head without its signature is any photograph: its mask is looked for, and the background stays."""
     pytest.importorskip("cv2")
     from stillme.measures.skin_tone_shift import Settings
-    from stillme.measures.view import Optics, Pair, View
+    from stillme.measures.view import Pair, View, VisionModels
 
-    optics, content = Optics(), portrait(KEYS[1], signed=False)
+    optics, content = VisionModels(), portrait(KEYS[1], signed=False)
     for kind, delta_l in (("skin_lighter_14", 14), ("skin_darker_8", -8)):
         reply = made(maker, kind, content)
         assert reply.image is not None

@@ -80,7 +80,7 @@ class Knowing(Service):
 def planted(run: Path) -> dict[str, Mapping[str, float]]:
     """Picture -> true scores. Pictures with equal pixels had the same done to them."""
     found: dict[str, dict[str, float]] = {}
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         rows = seen.query(
             "SELECT e.image, t.quantity, t.value FROM edit e JOIN truth t ON t.edit = e.key WHERE e.status = ?",
             (Status.OK.value,),

@@ -62,7 +62,7 @@ def editors(**changes: Any) -> list[dict[str, Any]]:
     ]
 
 
-def painted_small(key: str, prompt: Prompt, draw: planting.Draw, seed: int) -> bytes:
+def painted_small(key: str, prompt: Prompt, draw: planting.PlantedOutcome, seed: int) -> bytes:
     """What would look alike looks alike."""
     drawn = (draw.value("fade", 1.0), draw.value("skin", 0.0), planting.shown(prompt, draw))
     made = hashlib.sha256(repr((key, prompt.id, drawn, seed)).encode()).digest()
@@ -77,7 +77,7 @@ class Experiment:
     """A finished run: its scores, its tables, its page."""
 
     def __init__(self, settled: Config) -> None:
-        with Run.look(settled.run) as run:
+        with Run.open_readonly(settled.run) as run:
             self.design: Design = load_design(run)
             self.tidy: Tidy = tidy(run, self.design)
             protocol = settled.protocol

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.editors import planted
 from stillme.editors.planted import Planted, Settings
 from stillme.engine.backends import BackendContext
@@ -70,5 +70,5 @@ def test_a_treatment_of_nothing_and_words_that_nobody_knows_are_faults(protocol:
         truth(protocol, kept={"teleported": {"base": 0.5}})
     text = (planted.TRUTHS / "keeps.yaml").read_text(encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(text.replace("{white: 2.5}", "{martian: 2.5}"), encoding="utf-8")
-    with pytest.raises(FaultsError, match="is not a known race"):
+    with pytest.raises(ConfigIssuesError, match="is not a known race"):
         planted.read_truth("odd.yaml", BackendContext(tmp_path, protocol))

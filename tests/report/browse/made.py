@@ -81,6 +81,6 @@ def _heads(folder: Path) -> Path:
 
 
 def write(run: Path, folder: Path, faces: str = "show", **more: Any) -> Path:
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         browse.write(seen, load_design(seen), folder, faces, **more)
     return folder

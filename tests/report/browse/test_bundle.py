@@ -79,7 +79,7 @@ def test_records_say_what_the_review_tool_says(heads_run: Path) -> None:
     """Every experiment: what was asked, every judge's score, measurements, whom a judge saw."""
     folder = heads_run / "report"
     found, index = every(folder, "records"), data(folder, "index.js")
-    with Run.look(heads_run) as seen:
+    with Run.open_readonly(heads_run) as seen:
         state = read(seen)
         words = Words(state.design)
         assert len(found) == state.trials.height == index["total"]
@@ -106,7 +106,7 @@ def test_the_raw_exchange_is_the_ledgers(wall_run: Path, walled: Path) -> None:
     assert len(exchanges) == 240
     answers = [call[9] for one in exchanges for _, _, calls in one["judges"] for call in calls]
     assert set(answers) == {'{"answer": "<b>as it came</b>"}'}
-    with Run.look(wall_run) as seen:
+    with Run.open_readonly(wall_run) as seen:
         attempts = seen.query("SELECT count(*) FROM attempt")[0][0]
     assert len(answers) + sum(len(one["edit"]) for one in exchanges) == attempts
     assert all(
@@ -124,7 +124,7 @@ def test_a_second_writing_makes_no_picture_again(wall_run: Path, walled: Path, t
     made.write(wall_run, folder)
     assert small[0].read_bytes() == b"mine" and small[1].read_bytes()[:4] == b"RIFF"
     assert not (folder / "browse" / "data" / "records" / "99.js").exists()
-    with Run.look(wall_run) as seen:
+    with Run.open_readonly(wall_run) as seen:
         browse(read(seen), tmp_path / "new", "show", old=folder / "browse")
         assert (
             tmp_path / "new" / "thumbs" / small[0].relative_to(folder / "browse" / "thumbs")
@@ -185,7 +185,7 @@ def test_the_page_of_pictures_escapes_what_judges_wrote_and_keeps_it_verbatim(wa
 
 
 def test_words_stand_where_a_picture_of_a_case_is_left_out(wall_run: Path, tmp_path: Path) -> None:
-    with Run.look(wall_run) as seen:
+    with Run.open_readonly(wall_run) as seen:
         pictures(read(seen), tmp_path / "pictures", "none")
     page = (tmp_path / "pictures" / "index.html").read_text(encoding="utf-8")
     assert ">None<" not in page
@@ -196,7 +196,7 @@ def test_words_stand_where_a_picture_of_a_case_is_left_out(wall_run: Path, tmp_p
 
 def test_every_number_of_the_report_leads_to_its_edits(wall_run: Path, walled: Path) -> None:
     """As many edits as the number says, and the review tool's own page leads to its own."""
-    with Run.look(wall_run) as seen:
+    with Run.open_readonly(wall_run) as seen:
         desk = Desk(seen)
         state = desk.state()
         main = main_experiment(state.design)

@@ -16,7 +16,7 @@ from stillme.report.review.state import State
 
 @pytest.fixture(scope="module")
 def state(wall_run: Path) -> Iterator[State]:
-    with Run.look(wall_run) as seen:
+    with Run.open_readonly(wall_run) as seen:
         yield read(seen)
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 from stillme.core import images
 from stillme.core.errors import InputError
 from stillme.ledger import Run
-from stillme.measures.faces import Finder
+from stillme.measures.faces import FaceDetector
 from stillme.report.browse import faces, veiled
 from stillme.report.browse.faces import Veil, blurred
 from stillme.report.context import Example
@@ -19,7 +19,7 @@ from tests.report.browse import made
 
 
 def portraits(run: Path) -> dict[str, bytes]:
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         return {image: seen.image(image) for (image,) in seen.query("SELECT DISTINCT image FROM portrait")}
 
 
@@ -38,9 +38,9 @@ def lost(picture: images.Pixels) -> float:
 
 def test_a_blurred_face_is_no_more_than_a_few_pixels(heads_run: Path) -> None:
     for content in portraits(heads_run).values():
-        clear, hidden = images.reduced(content, 320), Veil("blur").picture(content, 320)
+        clear, hidden = images.decode_thumbnail(content, 320), Veil("blur").picture(content, 320)
         assert hidden.shape == clear.shape
-        left, top, width, height = (int(value) for value in Finder().find(clear)[0].box)
+        left, top, width, height = (int(value) for value in FaceDetector().find(clear)[0].box)
         face = np.s_[top : top + height, left : left + width]
         assert detail(hidden[face]) < detail(clear[face]) / 2
         assert lost(hidden[face]) < 2 < lost(clear[face]) / 2  # nothing is left that so few pixels do not say
@@ -58,12 +58,12 @@ def test_the_whole_picture_is_blurred_where_a_face_is_missing_or_nothing_can_loo
     heads_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = next(iter(portraits(heads_run).values()))
-    corner = images.reduced(content, 320)[-40:, :40]
+    corner = images.decode_thumbnail(content, 320)[-40:, :40]
     assert not np.array_equal(Veil("blur").picture(content, 320, people=2)[-40:, :40], corner)
     monkeypatch.setattr(faces, "can_look", lambda: False)
     hidden = Veil("blur").picture(content, 320)
     assert not np.array_equal(hidden[-40:, :40], corner)
-    assert detail(hidden) < detail(images.reduced(content, 320)) / 4
+    assert detail(hidden) < detail(images.decode_thumbnail(content, 320)) / 4
 
 
 @pytest.mark.parametrize("box", [(-50.0, -50.0, 20.0, 20.0), (90.0, 90.0, 500.0, 400.0), (0.0, 0.0, 0.5, 0.5)])
@@ -86,7 +86,7 @@ def test_no_file_of_a_blurred_bundle_holds_a_clear_face(heads_run: Path, tmp_pat
     made.write(run, folder, "blur")
     hidden = {path.name: path.read_bytes() for path in folder.rglob("*.webp")}
     assert clear_ones.keys() == hidden.keys() and not set(clear_ones.values()) & set(hidden.values())
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         originals = {row[0] for row in seen.query("SELECT sha256 FROM object")}
         pictures = {name[:20]: seen.image(name) for name in originals}
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -95,8 +95,8 @@ def test_no_file_of_a_blurred_bundle_holds_a_clear_face(heads_run: Path, tmp_pat
     assert len(small) == len(pictures)
     for path in small:
         shown = np.asarray(Image.open(path).convert("RGB"))
-        clear = images.reduced(pictures[path.stem], max(shown.shape))
-        for one in Finder().find(clear):
+        clear = images.decode_thumbnail(pictures[path.stem], max(shown.shape))
+        for one in FaceDetector().find(clear):
             left, top, width, height = (max(0, int(value)) for value in one.box)
             face = np.s_[top : top + height, left : left + width]
             assert detail(shown[face]) < detail(clear[face]) / 2, path.name
@@ -109,7 +109,7 @@ def test_no_file_of_a_blurred_bundle_holds_a_clear_face(heads_run: Path, tmp_pat
 
 
 def test_the_report_shows_its_examples_likewise(heads_run: Path) -> None:
-    content = images.webp(images.reduced(next(iter(portraits(heads_run).values())), 224))
+    content = images.webp(images.decode_thumbnail(next(iter(portraits(heads_run).values())), 224))
     example = Example("race_changed", "erases", "O-01", "text", {}, content, content, {})
     assert veiled([example], "show") == (example,)
     (hidden,) = veiled([example], "blur")

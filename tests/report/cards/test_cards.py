@@ -29,7 +29,7 @@ from stillme.stats.outcomes import mark
 
 @pytest.fixture(scope="module")
 def looked(finished: Path) -> Iterator[tuple[Run, Design]]:
-    with Run.look(finished / "run") as run:
+    with Run.open_readonly(finished / "run") as run:
         yield run, load_design(run)
 
 

@@ -33,7 +33,7 @@ def run(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def told(run: Path) -> str:
     """What a person who waits is told; the report is there afterwards."""
     out = io.StringIO()
-    assert pipeline.report_again(run, Progress("plain", out)) == run / "report.html"
+    assert pipeline.rebuild_report(run, Progress("plain", out)) == run / "report.html"
     return out.getvalue()
 
 
@@ -78,7 +78,7 @@ def test_a_part_alone_leaves_the_others_and_computes_nothing_twice(
     monkeypatch.setattr(whole, "tables", again)
     (report / "tables/strange.txt").write_text("of an earlier report")
     before = (report / "figures").stat().st_size, (run / "report.html").read_bytes()
-    pipeline.report_again(run, Progress(), only=["tables"])
+    pipeline.rebuild_report(run, Progress(), only=["tables"])
     assert not (report / "tables/strange.txt").exists()
     assert ((report / "figures").stat().st_size, (run / "report.html").read_bytes()) == before
     assert set(json.loads((report / "about.json").read_text())["files"]) == PARTS
@@ -99,21 +99,21 @@ def test_who_wants_few_edits_to_browse_gets_few_and_reads_it_there(
 
 
 def test_a_report_of_this_very_state_stays(run: Path, report: Path) -> None:
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         assert folder.is_current(seen, run / "report.html")
         assert not folder.is_current(seen, run / "report.html", "blur")
     out = io.StringIO()
-    pipeline.report_again(run, Progress("plain", out), anew=False)
+    pipeline.rebuild_report(run, Progress("plain", out), anew=False)
     assert out.getvalue() == "Report: up to date, nothing to do\n"
 
 
 def test_who_leaves_faces_out_finds_them_in_no_part(run: Path, report: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(run, tmp_path / "run"))
-    pipeline.report_again(copy, Progress(), faces="none", only=["tables"])  # and whatever shows faces
+    pipeline.rebuild_report(copy, Progress(), faces="none", only=["tables"])  # and whatever shows faces
     pictures = [path for path in (copy / "report/browse").rglob("*") if path.suffix in (".webp", ".jpg", ".png")]
     assert not pictures
     assert (copy / "report.html").read_bytes() != (run / "report.html").read_bytes()
-    pipeline.report_again(copy, Progress(), only=["browse"])  # stays so until somebody says otherwise
+    pipeline.rebuild_report(copy, Progress(), only=["browse"])  # stays so until somebody says otherwise
     assert json.loads((copy / "report/about.json").read_text())["faces"] == "none"
 
 
@@ -124,7 +124,7 @@ def test_a_failure_leaves_the_old_report_whole(run: Path, report: Path, monkeypa
         raise RuntimeError("no room")
 
     monkeypatch.setitem(folder.MAKERS, "cards", fail)
-    with Run.look(run) as seen, pytest.raises(RuntimeError):
+    with Run.open_readonly(run) as seen, pytest.raises(RuntimeError):
         folder.write(seen, load_design(seen), run / "report.html", only=["tables", "cards"])
     assert {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()} == before
     assert not [path for path in run.iterdir() if path.name.startswith(".report")]
@@ -132,6 +132,6 @@ def test_a_failure_leaves_the_old_report_whole(run: Path, report: Path, monkeypa
 
 def test_an_unknown_part_and_an_unknown_way_with_faces_are_said(run: Path) -> None:
     with pytest.raises(InputError, match="'figs' is not a part of the report; known: html, tables"):
-        pipeline.report_again(run, Progress(), only=["figs"])
+        pipeline.rebuild_report(run, Progress(), only=["figs"])
     with pytest.raises(InputError, match="show, blur, none"):
-        pipeline.report_again(run, Progress(), faces="hide")
+        pipeline.rebuild_report(run, Progress(), faces="hide")

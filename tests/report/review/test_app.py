@@ -81,7 +81,7 @@ def test_what_is_not_there_is_not_shown(enter: Enter, run: Path) -> None:
     anna = enter()
     for page in ("/samples/nothing", "/image/" + "0" * 64, "/thumb/x?s=192", "/go?to=next&from=nothing"):
         assert anna.get(page).status_code == 404, page
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         known = seen.query("SELECT image FROM portrait LIMIT 1")[0][0]
     assert anna.get(f"/thumb/{known}?s=500").status_code == 404
 
@@ -118,9 +118,9 @@ def test_deciding_by_form_is_saved_before_it_is_said(enter: Enter, desk: Desk, r
     assert answer.url.path == f"/samples/{trial}" and "Saved" in answer.text
     assert "flag=open" in str(answer.url), "the filters go on"
     assert "decided by a person" in answer.text and "The light is the same." in answer.text
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         (made,) = seen.adjudications()
-    assert (made.who, made.axis, made.score, made.why) == ("anna", axis, 4, "The light is the same.")
+    assert (made.reviewer, made.axis, made.score, made.reason) == ("anna", axis, 4, "The light is the same.")
     back = anna.post("/decide", data={**sent, "withdraw": "yes", "why": "Looked again."})
     assert "took it back" in back.text and len(desk.run.adjudications()) == 2
     log = anna.get("/decisions").text
@@ -167,7 +167,7 @@ def test_the_name_on_the_command_line_holds_and_else_the_page_asks(enter: Enter,
     assert somebody.post("/api/decide", json={**body, "op": str(uuid4())}).status_code == 409
     assert somebody.post("/api/decide", json={**body, "op": str(uuid4()), "who": "Jörg王"}).status_code == 200
     assert 'name="who" value="Jörg王"' in somebody.get(f"/samples/{trial}").text, "it is remembered"
-    assert [one.who for one in desk.run.adjudications()] == ["anna", "Jörg王"]
+    assert [one.reviewer for one in desk.run.adjudications()] == ["anna", "Jörg王"]
 
 
 # From a number to its samples
@@ -178,7 +178,7 @@ PARTS = re.compile(r"([\d,]+)/([\d,]+)")
 
 @pytest.fixture(scope="module")
 def report(small: Path) -> str:
-    with Run.look(small) as seen:
+    with Run.open_readonly(small) as seen:
         return build(*publish.findings_and_context(seen, load_design(seen)))
 
 
@@ -237,7 +237,7 @@ def test_decisions_are_counted_in_the_report_and_stand_in_the_export(
 ) -> None:
     trial, axis = a_flag(desk)
     desk.decide("anna", Decision(op=uuid4(), trial=trial, axis=axis, cannot_tell=True, why="too dark"))
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         design = load_design(seen)
         findings, *_ = publish.findings_and_context(seen, design)
         publish.export(seen, design, tmp_path / "out", "csv")

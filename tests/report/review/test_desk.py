@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from stillme.analysis.frames import ROUNDINGS, tidy
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.records import Portrait
 from stillme.ledger import Run
 from stillme.plan.design import make_design, record_design
@@ -122,7 +122,7 @@ def test_nobody_decides_without_a_name_or_a_picture(desk: Desk) -> None:
 
 
 def test_a_ledger_that_could_not_be_written_once_takes_the_next_decision(desk: Desk) -> None:
-    desk.run._writer._failure = SurroundingsError("The ledger was locked.")  # type: ignore[union-attr]
+    desk.run._writer._failure = SetupError("The ledger was locked.")  # type: ignore[union-attr]
     trial = flagged(desk)
     desk.decide("anna", said(trial, score=3))
     desk.decide("anna", said(trial, score=4))
@@ -131,7 +131,7 @@ def test_a_ledger_that_could_not_be_written_once_takes_the_next_decision(desk: D
 
 def test_decisions_go_in_while_another_process_holds_and_writes(run: Path, desk: Desk) -> None:
     protocol = desk.state().protocol
-    with Run.hold(run, protocol) as writing:
+    with Run.open_for_writing(run, protocol) as writing:
         desk.decide("anna", said(flagged(desk), score=3))
         assert len(writing.adjudications()) == 1
         writing.add_draw("key", [1])
@@ -144,7 +144,7 @@ def test_what_an_audit_adds_meanwhile_shows_up(run: Path, desk: Desk, monkeypatc
     before = desk.state()
     design = before.design
     more = make_design(design.config, [*design.portraits, newcomer(run, design.portraits[0])])
-    with Run.hold(run, before.protocol) as writing:
+    with Run.open_for_writing(run, before.protocol) as writing:
         record_design(writing, more)
         wall.edit(writing, more, random.Random(5))
     desk._took = 0.0
@@ -159,9 +159,9 @@ def test_what_an_audit_adds_meanwhile_shows_up(run: Path, desk: Desk, monkeypatc
 def newcomer(run: Path, like: Portrait) -> Portrait:
     """One more portrait, of somebody perceived like another."""
     picture = wall.plain(150)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         protocol = seen.protocol()
-    with Run.hold(run, protocol) as writing:
+    with Run.open_for_writing(run, protocol) as writing:
         made = Portrait.of(like.source, "newcomer", writing.store(picture).sha256, like.labels)
         writing.add_portrait(replace(made), picture).result()
     return made

@@ -41,7 +41,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     dump_audit(folder / "audit.yaml", experiments=asked, editors=rows)
     loaded, people = config.load(folder / "audit.yaml"), wall.people(1)
     design = make_design(loaded, [portrait for portrait, _ in people])
-    with Run.hold(folder / "run", loaded.protocol) as held, pytest.MonkeyPatch.context() as patch:
+    with Run.open_for_writing(folder / "run", loaded.protocol) as held, pytest.MonkeyPatch.context() as patch:
         patch.setattr(wall, "REFUSED", 0.0)
         patch.setattr(wall, "FAILED", 0.0)
         for portrait, picture in people:
@@ -67,7 +67,7 @@ def look_at(run: Run, design: Design) -> None:
         (scenes[ALONE], second): (None,),
         (scenes[SEVERAL], first): (1, 2),
     }
-    for look in judge.looks(run, design):
+    for look in judge.judge_tasks(run, design):
         trial = look.trial
         people: tuple[Depicted, ...] = ()
         if trial.experiment == STEREOTYPE:

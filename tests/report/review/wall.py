@@ -44,7 +44,7 @@ def build(
     loaded = config.load(path)
     portraits = people(races)
     design = make_design(loaded, [portrait for portrait, _ in portraits])
-    with Run.hold(run, loaded.protocol) as held:
+    with Run.open_for_writing(run, loaded.protocol) as held:
         for portrait, picture in portraits:
             held.add_portrait(portrait, picture)
         record_design(held, design)
@@ -92,7 +92,7 @@ def edit(run: Run, design: Design, draw: random.Random) -> None:
 
 def score(run: Run, design: Design, draw: random.Random) -> None:
     """Every judge of every edit; some are silent."""
-    for look in list(judge.looks(run, design)):
+    for look in list(judge.judge_tasks(run, design)):
         axes = design.config.protocol.axes_of(look.trial.prompt)
         status = Status.OK if draw.random() >= SILENT else draw.choice((Status.REFUSED, Status.MALFORMED))
         scores = {axis: draw.choices(range(1, 6), (4, 3, 6, 3, 2))[0] for axis in axes}

@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.sources.looks.table import parse, table
 
 ROW = """
@@ -48,12 +48,12 @@ def test_a_row_is_read_whole() -> None:
     ],
 )
 def test_a_fault_is_a_sentence(old: str, new: str, sentence: str) -> None:
-    with pytest.raises(FaultsError, match=sentence):
+    with pytest.raises(ConfigIssuesError, match=sentence):
         parse(ROW.replace(old, new))
 
 
 def test_two_rows_cannot_share_an_id() -> None:
-    with pytest.raises(FaultsError, match="two rows have the same id"):
+    with pytest.raises(ConfigIssuesError, match="two rows have the same id"):
         parse(ROW + ROW.split("looks:")[1])
 
 

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.sources.selection.app import make_app
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.pools import Grid
@@ -211,7 +211,7 @@ def test_a_full_disk_is_said_and_nothing_is_shown_as_done(
     anna, one = enter("anna"), store.candidates()[0]
 
     def full(action: object) -> None:
-        raise SurroundingsError("The disk is full.", "Free some space.")
+        raise SetupError("The disk is full.", "Free some space.")
 
     monkeypatch.setattr(store, "add_action", full)
     sent = {"op": str(uuid4()), "verb": "choose", "cell": one.cell, "candidate": one.key, "value": True}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stillme.core.errors import FaultsError, InputError
+from stillme.core.errors import ConfigIssuesError, InputError
 from stillme.engine.progress import Progress
 from stillme.sources.selection import config, flow
 from tests.sources.selection import data
@@ -48,7 +48,7 @@ def test_a_folder_with_a_table_asks_for_its_licence(tmp_path: Path) -> None:
     file = config.init(folder, tmp_path / "s.yaml")
     settings = reader(file)["settings"]
     assert isinstance(settings, dict) and settings["labels"] == "./faces/people.csv"
-    with pytest.raises(FaultsError, match="licence"):
+    with pytest.raises(ConfigIssuesError, match="licence"):
         config.load(file)
     file.write_text(file.read_text().replace('licence: ""', "licence: CC0 1.0"))
     assert flow.sample(file, 1, False, Progress()).candidates == 4

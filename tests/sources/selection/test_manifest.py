@@ -18,7 +18,7 @@ import yaml
 from PIL import Image
 
 from stillme.core import images
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.core.records import Reading, Status
 from stillme.engine.progress import Progress
 from stillme.sources.selection import export as exporting
@@ -27,7 +27,7 @@ from stillme.sources.selection.action_log import Verb
 from stillme.sources.selection.cards import find_licence
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.screen import screening_settings
-from stillme.sources.selection.service import Desk
+from stillme.sources.selection.service import SelectionService
 from stillme.sources.selection.store import Store
 from stillme.stats.passing import passing
 from tests.sources.selection import data
@@ -158,7 +158,7 @@ def test_a_full_disk_leaves_nothing(plan: Plan, tmp_path: Path, monkeypatch: pyt
         return put(path, content)
 
     monkeypatch.setattr(Path, "write_bytes", fail)
-    with pytest.raises(SurroundingsError, match="is full"):
+    with pytest.raises(SetupError, match="is full"):
         export(plan, tmp_path / "out")
     assert len(written) > 5 and list(tmp_path.iterdir()) == []
 
@@ -266,7 +266,7 @@ def test_ticks_are_those_that_the_reviewer_saw(tmp_path: Path) -> None:
             for one in store.candidates():
                 figures = {"certainty": 1.0, "yaw": yaw, "pitch": 0.0}
                 store.add_reading(one.portrait.image, settings, Reading(Status.OK, figures)).result()
-        desk = Desk(plan, store, ["anna"])
+        desk = SelectionService(plan, store, ["anna"])
         shown = [
             next(check.met for check in card.checks if check.id == "frontal_face")
             for cell in plan.grid.cells

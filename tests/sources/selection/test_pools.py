@@ -15,9 +15,18 @@ from hypothesis import strategies as st
 
 from stillme.core import images
 from stillme.engine.progress import Progress
-from stillme.sources import Reason, Remark, Row
+from stillme.sources import Reason, Row, RowIssue
 from stillme.sources.selection.config import DataSet
-from stillme.sources.selection.pools import Drawn, Entry, Grid, Heads, TooFewKeptError, draw, position, shortages
+from stillme.sources.selection.pools import (
+    Entry,
+    Grid,
+    PoolHeads,
+    SampledRow,
+    TooFewKeptError,
+    draw,
+    position,
+    shortages,
+)
 from stillme.sources.selection.sample import Sampler, Usable
 from tests.sources.selection import shelf
 
@@ -35,8 +44,8 @@ def entries(labels: list[tuple[str, str]]) -> list[Entry]:
     ]
 
 
-def heads_of(rows: list[Entry], seeds: list[int], per_cell: int = 1, spare: int = 32) -> Heads:
-    heads = Heads(Grid(GRID.axes, per_cell), seeds, spare)
+def heads_of(rows: list[Entry], seeds: list[int], per_cell: int = 1, spare: int = 32) -> PoolHeads:
+    heads = PoolHeads(Grid(GRID.axes, per_cell), seeds, spare)
     for row in rows:
         heads.add(row)
     return heads
@@ -54,7 +63,7 @@ def in_full(rows: list[Entry], seeds: list[int], per_cell: int, rejected: set[st
     return found
 
 
-def plain(drawn: list[Drawn]) -> set[tuple[int, str, str]]:
+def plain(drawn: list[SampledRow]) -> set[tuple[int, str, str]]:
     return {(one.pool, one.cell, one.entry.row.id) for one in drawn}
 
 
@@ -154,15 +163,15 @@ class Album:
     listed: Sequence[Entry]
     silent: bool = False
 
-    def rows(self) -> Iterator[Row | Remark]:
+    def rows(self) -> Iterator[Row | RowIssue]:
         return (entry.row for entry in self.listed)
 
-    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | Remark]]:
+    def images(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bytes | RowIssue]]:
         for row in rows:
             if self.looks[row.id] is not None:
                 yield row, b"picture"
             elif not self.silent:
-                yield row, Remark(row.file, row.row, Reason.CORRUPT, f"{row.id} is broken")
+                yield row, RowIssue(row.file, row.row, Reason.CORRUPT, f"{row.id} is broken")
 
     def usable(self, row: Row) -> Usable:
         seen = self.looks[row.id]
@@ -172,7 +181,7 @@ class Album:
         file = str(look) if is_copy else row.id
         return Usable(
             path=Path(),
-            facts=images.Facts("jpg", 1, 1),
+            facts=images.ImageInfo("jpg", 1, 1),
             image=file,
             original=file,
             changes="",
@@ -193,7 +202,7 @@ class Drawer(Sampler):
         )
         self._album = album
 
-    def prepare_image(self, row: Row, content: bytes) -> Usable | Remark:
+    def prepare_image(self, row: Row, content: bytes) -> Usable | RowIssue:
         return self._album.usable(row)
 
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from stillme.cli.render.selection import render_sample
-from stillme.core.errors import FaultsError, InputError
+from stillme.core.errors import ConfigIssuesError, InputError
 from stillme.core.images import MAX_PIXELS
 from stillme.engine.progress import Progress
 from stillme.sources import heads
@@ -241,7 +241,7 @@ def test_faults_in_the_file_are_named_all_at_once(tmp_path: Path) -> None:
         grid={"axes": {"race": ["whit"], "hair": "all", "gender": {"a": ["b"]}}},
         readers=[{"id": "a", "kind": "fairfase"}, {"id": "a", "kind": "fairface"}],
     )
-    with pytest.raises(FaultsError) as caught:
+    with pytest.raises(ConfigIssuesError) as caught:
         sample(file)
     said = str(caught.value)
     for part in (

@@ -10,7 +10,13 @@ import pytest
 from stillme.core.errors import InputError
 from stillme.sources.selection.action_log import Verb, fold
 from stillme.sources.selection.config import Plan
-from stillme.sources.selection.service import Asked, Desk, Filter, RefusedError, UnknownError
+from stillme.sources.selection.service import (
+    Filter,
+    RefusedError,
+    SelectionRequest,
+    SelectionService,
+    UnknownError,
+)
 from stillme.sources.selection.store import Store
 from tests.sources.selection import shelf
 
@@ -18,28 +24,28 @@ ANNA, BEN = "anna", "ben"
 
 
 @pytest.fixture
-def desk(plan: Plan, store: Store) -> Desk:
-    return Desk(plan, store, [ANNA, BEN])
+def desk(plan: Plan, store: Store) -> SelectionService:
+    return SelectionService(plan, store, [ANNA, BEN])
 
 
-def ask(verb: str, cell: str = "", **fields: object) -> Asked:
-    return Asked.model_validate({"op": str(uuid4()), "verb": verb, "cell": cell, **fields})
+def ask(verb: str, cell: str = "", **fields: object) -> SelectionRequest:
+    return SelectionRequest.model_validate({"op": str(uuid4()), "verb": verb, "cell": cell, **fields})
 
 
-def choose(desk: Desk, who: str, cell: str, number: int, value: bool = True) -> str:
+def choose(desk: SelectionService, who: str, cell: str, number: int, value: bool = True) -> str:
     key = desk.candidates[cell][number - 1].key
     return desk.act(who, ask("choose", cell, candidate=key, value=value, milliseconds=1234))
 
 
-def chosen(desk: Desk, who: str, cell: str) -> list[int]:
+def chosen(desk: SelectionService, who: str, cell: str) -> list[int]:
     return [card.number for card in desk.sheet(who, cell).chosen]
 
 
-def cells(desk: Desk) -> list[str]:
+def cells(desk: SelectionService) -> list[str]:
     return list(desk.candidates)
 
 
-def test_choosing_replaces_and_choosing_again_gives_up(desk: Desk) -> None:
+def test_choosing_replaces_and_choosing_again_gives_up(desk: SelectionService) -> None:
     cell = cells(desk)[0]
     choose(desk, ANNA, cell, 1)
     choose(desk, ANNA, cell, 2)
@@ -49,7 +55,7 @@ def test_choosing_replaces_and_choosing_again_gives_up(desk: Desk) -> None:
     assert desk.progress(ANNA).words == "0 of 6 decided"
 
 
-def test_everything_is_in_the_store_with_what_was_before(desk: Desk, store: Store) -> None:
+def test_everything_is_in_the_store_with_what_was_before(desk: SelectionService, store: Store) -> None:
     cell = cells(desk)[0]
     choose(desk, ANNA, cell, 1)
     choose(desk, ANNA, cell, 3)
@@ -61,17 +67,19 @@ def test_everything_is_in_the_store_with_what_was_before(desk: Desk, store: Stor
     assert first.at <= second.at
 
 
-def test_a_second_desk_over_the_same_store_shows_the_same(desk: Desk, plan: Plan, store: Store) -> None:
+def test_a_second_desk_over_the_same_store_shows_the_same(
+    desk: SelectionService, plan: Plan, store: Store
+) -> None:
     a, b = cells(desk)[:2]
     choose(desk, ANNA, a, 2)
     desk.act(ANNA, ask("note", b, value="  glasses \n"))
     desk.act(ANNA, ask("flag", b, value=True))
-    again = Desk(plan, store, [ANNA])
+    again = SelectionService(plan, store, [ANNA])
     assert chosen(again, ANNA, a) == [2]
     assert again.sheet(ANNA, b).note == "glasses" and again.sheet(ANNA, b).flagged
 
 
-def test_the_same_op_is_done_once(desk: Desk, store: Store) -> None:
+def test_the_same_op_is_done_once(desk: SelectionService, store: Store) -> None:
     cell = cells(desk)[0]
     asked = ask("choose", cell, candidate=desk.candidates[cell][0].key, value=True)
     assert desk.act(ANNA, asked) == desk.act(ANNA, asked) == cell
@@ -80,7 +88,7 @@ def test_the_same_op_is_done_once(desk: Desk, store: Store) -> None:
         desk.act(BEN, asked)
 
 
-def test_what_changes_nothing_is_no_action(desk: Desk, store: Store) -> None:
+def test_what_changes_nothing_is_no_action(desk: SelectionService, store: Store) -> None:
     cell = cells(desk)[0]
     choose(desk, ANNA, cell, 1)
     choose(desk, ANNA, cell, 1)
@@ -88,7 +96,7 @@ def test_what_changes_nothing_is_no_action(desk: Desk, store: Store) -> None:
     assert len(store.actions()) == 1
 
 
-def test_undo_goes_back_step_by_step_over_cells(desk: Desk) -> None:
+def test_undo_goes_back_step_by_step_over_cells(desk: SelectionService) -> None:
     a, b = cells(desk)[:2]
     choose(desk, ANNA, a, 1)
     choose(desk, ANNA, a, 2)
@@ -109,7 +117,7 @@ def test_several_a_cell_and_no_more(tmp_path: Path) -> None:
     plan = shelf.make_plan(tmp_path, shelf.FEW, pools=2, per_cell=2)
     with Store.open_for_writing(plan.folder) as store:
         shelf.fill(plan, store, per_pool=2, without=[(2, plan.grid.cells[1].id), (1, plan.grid.cells[2].id)])
-        desk = Desk(plan, store, [ANNA])
+        desk = SelectionService(plan, store, [ANNA])
         cell = cells(desk)[0]
         choose(desk, ANNA, cell, 1)
         assert desk.sheet(ANNA, cell).status == "1 of 2 chosen" and not desk.sheet(ANNA, cell).decided
@@ -124,7 +132,7 @@ def test_a_cell_without_candidates_is_said_and_not_counted(tmp_path: Path) -> No
     empty, short = plan.grid.cells[0].id, plan.grid.cells[1].id
     with Store.open_for_writing(plan.folder) as store:
         shelf.fill(plan, store, without=[(1, empty), (2, empty), (2, short)])
-        desk = Desk(plan, store, [ANNA])
+        desk = SelectionService(plan, store, [ANNA])
         choose(desk, ANNA, short, 1)
         assert desk.sheet(ANNA, short).decided
         assert desk.progress(ANNA).words == "1 of 5 decided, 1 without a candidate"
@@ -135,7 +143,7 @@ def test_a_cell_without_candidates_is_said_and_not_counted(tmp_path: Path) -> No
 def test_the_pre_screen_ticks_and_a_person_decides(plan: Plan, store: Store) -> None:
     cell, criterion = plan.grid.cells[0].id, plan.protocol.groups.selection_criteria[1]
     shelf.screen_all(plan, store, {f"{cell}/2-1.jpg": [criterion.id]}, unread=[f"{cell}/3-1.jpg"])
-    desk = Desk(plan, store, [ANNA])
+    desk = SelectionService(plan, store, [ANNA])
     good, bad, unread = desk.sheet(ANNA, cell).cards
     assert [good.rank, bad.rank, unread.rank] == [1, 2, 3]
     assert good.failed == () and bad.failed == (criterion.label,)
@@ -151,7 +159,7 @@ def test_the_pre_screen_ticks_and_a_person_decides(plan: Plan, store: Store) -> 
     assert not desk.sheet(ANNA, cell).cards[1].checks[1].by_reviewer, "the pre-screen's tick is back"
 
 
-def test_filters_and_neighbours_go_round(desk: Desk) -> None:
+def test_filters_and_neighbours_go_round(desk: SelectionService) -> None:
     order = cells(desk)
     choose(desk, ANNA, order[1], 1)
     desk.act(ANNA, ask("flag", order[4], value=True))
@@ -171,18 +179,18 @@ def test_filters_and_neighbours_go_round(desk: Desk) -> None:
         ("flag", {"cell": "no-such-cell", "value": True}),
     ],
 )
-def test_what_is_not_there_is_unknown(desk: Desk, verb: str, change: dict[str, object]) -> None:
+def test_what_is_not_there_is_unknown(desk: SelectionService, verb: str, change: dict[str, object]) -> None:
     with pytest.raises(UnknownError):
         desk.act(ANNA, ask(verb, **{"cell": cells(desk)[0], **change}))  # type: ignore[arg-type]
 
 
-def test_a_candidate_belongs_to_its_own_cell(desk: Desk) -> None:
+def test_a_candidate_belongs_to_its_own_cell(desk: SelectionService) -> None:
     a, b = cells(desk)[:2]
     with pytest.raises(UnknownError):
         desk.act(ANNA, ask("choose", a, candidate=desk.candidates[b][0].key, value=True))
 
 
-def test_the_log_tells_in_words(desk: Desk) -> None:
+def test_the_log_tells_in_words(desk: SelectionService) -> None:
     cell = cells(desk)[0]
     choose(desk, ANNA, cell, 1)
     choose(desk, ANNA, cell, 2)
@@ -198,7 +206,7 @@ def test_the_log_tells_in_words(desk: Desk) -> None:
     assert desk.log(ANNA)[-1].time_on_page == "1.2 s" and desk.log(BEN) == []
 
 
-def test_choices_by_pool_are_table_two(desk: Desk) -> None:
+def test_choices_by_pool_are_table_two(desk: SelectionService) -> None:
     for cell, number in zip(cells(desk), (1, 1, 2, 3, 3, 3), strict=True):
         choose(desk, ANNA, cell, number)
     assert desk.by_pool(ANNA) == [(1, 1, 2), (2, 2, 1), (3, 3, 3)]
@@ -206,7 +214,7 @@ def test_choices_by_pool_are_table_two(desk: Desk) -> None:
 
 
 def test_reviewers_are_compared_only_when_both_are_done_and_only_on_what_was_blind(
-    desk: Desk, store: Store
+    desk: SelectionService, store: Store
 ) -> None:
     for n, cell in enumerate(cells(desk)):
         choose(desk, ANNA, cell, n % 3 + 1)
@@ -236,7 +244,7 @@ def test_reviewers_are_compared_only_when_both_are_done_and_only_on_what_was_bli
     ("names", "said"), [(["cleo"], "would have 3"), (["a b"], "cannot name"), ([], "one or two")]
 )
 def test_reviewers_are_one_or_two_and_named_plainly(plan: Plan, store: Store, names: list[str], said: str) -> None:
-    Desk(plan, store, [ANNA, BEN])
+    SelectionService(plan, store, [ANNA, BEN])
     with pytest.raises(InputError, match=said):
-        Desk(plan, store, names)
+        SelectionService(plan, store, names)
     assert store.reviewers() == [ANNA, BEN]

@@ -134,7 +134,7 @@ def test_nothing_in_a_bundle_says_what_raters_must_not_know(
 ) -> None:
     files = sorted(path for path in (folder / preset).rglob("*") if path.is_file())
     content = b"\n".join(str(path.relative_to(folder)).encode() + path.read_bytes() for path in files)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         design = load_design(seen)
         secret = {word for t in design.trials for word in (t.key, t.edit, t.portrait, t.image, t.settings)}
         secret |= {word for p in design.portraits for word in (p.source_id, p.image)}
@@ -180,14 +180,14 @@ def test_the_same_seed_and_secret_give_the_same_bundle(run: Path, folder: Path, 
 
 def test_pictures_keep_their_shape_and_skin_its_tone(folder: Path) -> None:
     tall = np.zeros((900, 600, 3), np.uint8)
-    assert images.fitted(images.lossless(tall), 512).shape[:2] == (512, 341)
-    small = images.fitted(images.lossless(tall[:300, :200]), 512)
+    assert images.fit_longer_side(images.lossless(tall), 512).shape[:2] == (512, 341)
+    small = images.fit_longer_side(images.lossless(tall[:300, :200]), 512)
     assert small.shape[:2] == (512, 341), "smaller ones become as large as the others"
     for name in heads.keys()[::12]:
         head = heads.load(name)
         picture = heads.photograph(head)
         shown = np.asarray(
-            Image.open(io.BytesIO(images.encode(images.fitted(images.lossless(picture), heads.SIZE), 95)))
+            Image.open(io.BytesIO(images.encode(images.fit_longer_side(images.lossless(picture), heads.SIZE), 95)))
         )
         apart = np.linalg.norm(srgb_to_lab(shown) - srgb_to_lab(picture), axis=-1)[head.skin > 250]
         mean = srgb_to_lab(shown)[head.skin > 250].mean(0) - srgb_to_lab(picture)[head.skin > 250].mean(0)

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from stillme.engine.http import Limits
+from stillme.engine.http import ClientConfig
 from stillme.study.bundle import Bundle
 from stillme.study.db import people, seats
 from stillme.study.db.deal import Screen, allowed
@@ -38,7 +38,7 @@ from tests.study.db.test_core import op
 
 KEYS = Keys(b"k" * 32)
 TOKEN = "a-token-of-a-rehearsal"
-LIMITS = Limits(timeout_s=60, deadline_s=120, attempts=4, backoff_s=0.01, concurrency=4)
+LIMITS = ClientConfig(timeout_s=60, deadline_s=120, attempts=4, backoff_s=0.01, concurrency=4)
 PUBLIC = "https://study.example.org"
 T = TypeVar("T")
 one_key = lru_cache(make_key)  # a key takes a while to make

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stillme.core.errors import InputError, StillmeError, SurroundingsError
+from stillme.core.errors import InputError, SetupError, StillmeError
 from stillme.study.prolific.client import Prolific, ProlificError, Submission, bonus_rows, connect, listed, single
 from stillme.study.rehearsal.fake.app import Fault
 from tests.study.prolific.stage import LIMITS, TOKEN, Stage
@@ -154,12 +154,12 @@ def test_the_token_comes_from_the_environment_or_a_private_file(tmp_path: Path) 
     path = tmp_path / "token"
     path.write_text("secret-token\n")
     path.chmod(0o644)
-    with pytest.raises(SurroundingsError, match="can be read by others") as found:
+    with pytest.raises(SetupError, match="can be read by others") as found:
         connect({"PROLIFIC_TOKEN_FILE": str(path)})
     assert "secret-token" not in str(found.value)
     path.chmod(0o600)
     assert connect({"PROLIFIC_TOKEN_FILE": str(path)}).base == "https://api.prolific.com/api/v1"
-    with pytest.raises(SurroundingsError, match="no token"):
+    with pytest.raises(SetupError, match="no token"):
         connect({})
     with pytest.raises(StillmeError, match="more than one word"):
         connect({"PROLIFIC_TOKEN": "two words"})

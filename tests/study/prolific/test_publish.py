@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from stillme.core.errors import FaultsError, InputError
+from stillme.core.errors import ConfigIssuesError, InputError
 from stillme.study.bundle import Pay
 from stillme.study.db import seats
 from stillme.study.db.tables import submission
@@ -157,9 +157,9 @@ def test_filters_come_from_a_file_and_their_faults_are_named(tmp_path: Path) -> 
     assert publish.read_filters(path)[0]["filter_id"] == "age"
     for text, fault in (("{", "is not JSON"), ("{}", "not a list of filters"), ('[{"id": 1}]', "filter_id")):
         path.write_text(text)
-        with pytest.raises(FaultsError, match=fault):
+        with pytest.raises(ConfigIssuesError, match=fault):
             publish.read_filters(path)
-    with pytest.raises(FaultsError, match="cannot be read"):
+    with pytest.raises(ConfigIssuesError, match="cannot be read"):
         publish.read_filters(tmp_path / "none.json")
 
 

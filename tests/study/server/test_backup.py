@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import func, select
 
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.study.bundle import Bundle
 from stillme.study.db import seats
 from stillme.study.db.deal import questions
@@ -166,11 +166,11 @@ def test_a_restore_replaces_nothing_and_takes_nothing_broken(desk: Desk, tmp_pat
     content = bytearray(made.path.read_bytes())
     content[5000] ^= 1
     made.path.write_bytes(content)
-    with pytest.raises(SurroundingsError, match="not what it was"):
+    with pytest.raises(SetupError, match="not what it was"):
         restore(made.path, tmp_path / "other", quiet)
     made.path.with_suffix(".db.sha256").unlink()
     made.path.write_bytes(b"not a database at all, but long enough to be read" * 100)
-    with pytest.raises(SurroundingsError, match="not a whole database"):
+    with pytest.raises(SetupError, match="not a whole database"):
         restore(made.path, tmp_path / "other", quiet)
     with pytest.raises(InputError, match="no backup at"):
         restore(tmp_path / "none.db", tmp_path / "other", quiet)

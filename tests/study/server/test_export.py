@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 from sqlalchemy import update
 
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.study.db import people, seats
 from stillme.study.db.deal import deal, questions
 from stillme.study.db.store import Lite, connect
@@ -216,7 +216,7 @@ def test_parquet_holds_the_same_as_csv(desk: Desk, tmp_path: Path) -> None:
 
 def test_without_pyarrow_csv_is_offered(lite: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(SurroundingsError, match="--format csv"):
+    with pytest.raises(SetupError, match="--format csv"):
         exported(lite, tmp_path / "out", form="parquet")
     assert not [path for path in tmp_path.iterdir() if path.is_dir()], "nothing is left half done"
     exported(lite, tmp_path / "out")

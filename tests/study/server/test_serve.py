@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.study.prolific import hooks
 from stillme.study.rehearsal.fake.deliver import signed
 from stillme.study.server import serve
@@ -35,7 +35,7 @@ def test_a_study_is_opened_again_as_it_was(tmp_path: Path) -> None:
 def test_another_secret_is_refused_before_anybody_comes_back_as_a_stranger(tmp_path: Path) -> None:
     open_study(options(tmp_path)).store.close()
     (tmp_path / "bundle-data" / "secret").write_text("x" * 64)
-    with pytest.raises(SurroundingsError, match="is not the one that this study was begun with"):
+    with pytest.raises(SetupError, match="is not the one that this study was begun with"):
         open_study(options(tmp_path))
 
 

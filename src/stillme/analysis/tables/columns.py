@@ -11,7 +11,7 @@ import polars as pl
 
 from stillme.analysis.numbers import plural
 from stillme.analysis.tables.files import Given
-from stillme.core.errors import Fault
+from stillme.core.errors import ConfigIssue
 from stillme.core.yaml import unknown
 from stillme.protocol import Protocol
 
@@ -41,7 +41,7 @@ class Reader:
 
     def __init__(self, given: Given, protocol: Protocol) -> None:
         self.given, self.protocol = given, protocol
-        self.faults: list[Fault] = []
+        self.faults: list[ConfigIssue] = []
         self.notes: list[str] = []
         named = _named(given.frame)
         self.nested = frozenset(name for name, kind in named.schema.items() if kind.is_nested() or kind in _BYTES)
@@ -51,7 +51,7 @@ class Reader:
         return column in self.frame.columns
 
     def fault(self, column: str, said: str, row: int = 0) -> None:
-        self.faults.append(Fault(self.given.name, row, column, said))
+        self.faults.append(ConfigIssue(self.given.name, row, column, said))
 
     def faulty(self, column: str, rows: pl.DataFrame, said: str) -> None:
         """The first of the rows, and how many there are."""

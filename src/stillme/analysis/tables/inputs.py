@@ -92,7 +92,7 @@ def _of_run(asked: Asked) -> Inputs:
         raise InputError(
             f"{asked.path} is a run, which has its own protocol and preset.", "Leave the option away."
         )
-    with Run.look(asked.path) as run:
+    with Run.open_readonly(asked.path) as run:
         design = load_design(run)
         return of_run(run, design, tidy(run, design))
 

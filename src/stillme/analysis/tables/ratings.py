@@ -11,7 +11,7 @@ import polars as pl
 from stillme.analysis.tables.columns import ROW, Reader
 from stillme.analysis.tables.files import Given
 from stillme.analysis.tables.reading import TRIAL, read_axes
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.protocol import Protocol
 
 ABOUT = ("editor", "prompt", "person")
@@ -27,7 +27,7 @@ def read_ratings(given: Given, scores: pl.DataFrame, protocol: Protocol) -> pl.D
     if not reader.faults:
         _check_key(reader, outputs, key)
     if reader.faults:
-        raise FaultsError(reader.faults, "Mend the table and run the same command again.")
+        raise ConfigIssuesError(reader.faults, "Mend the table and run the same command again.")
     known = [name for name in outputs.columns if name not in key]
     own = reader.frame.drop([name for name in known if name in reader.frame.columns])
     joined = own.join(outputs, on=key, how="left", validate="m:1", maintain_order="left")
@@ -92,5 +92,5 @@ def read_checks(given: Given, protocol: Protocol) -> pl.DataFrame:
         reader.required("rater", "check", "passed")
         reader.once(["rater", "check"], "rater and check")
     if reader.faults:
-        raise FaultsError(reader.faults, "Mend the table and run the same command again.")
+        raise ConfigIssuesError(reader.faults, "Mend the table and run the same command again.")
     return reader.frame.select("rater", "check", "passed")

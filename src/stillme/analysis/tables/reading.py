@@ -16,7 +16,7 @@ import polars as pl
 
 from stillme.analysis.tables.columns import ROW, Reader, missing_dimensions
 from stillme.analysis.tables.files import Given
-from stillme.core.errors import FaultsError
+from stillme.core.errors import ConfigIssuesError
 from stillme.core.records import DIAGNOSE, Status
 from stillme.judges import form
 from stillme.judges.ensemble import combine
@@ -40,11 +40,11 @@ class Scores:
 
 
 def read_scores(given: Given, protocol: Protocol, preset: str) -> Scores:
-    """The table's scores, or a FaultsError that names every fault with its row."""
+    """The table's scores, or a ConfigIssuesError that names every fault with its row."""
     reader = Reader(given, protocol)
     _check(reader)
     if reader.faults:
-        raise FaultsError(reader.faults, "Mend the table and run the same command again.")
+        raise ConfigIssuesError(reader.faults, "Mend the table and run the same command again.")
     frame = _completed(reader)
     if not reader.has("judge"):
         return Scores({AS_GIVEN: _ensemble_columns(frame)}, AS_GIVEN, None, tuple(reader.notes))

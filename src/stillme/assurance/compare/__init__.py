@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from stillme.assurance.compare.comparison import Asked, Compared, compare_sides
+from stillme.assurance.compare.comparison import CompareOptions, ComparisonResult, compare_sides
 from stillme.assurance.compare.findings import sentences, to_dict, write
 from stillme.assurance.compare.sequential import Advance, drive, is_audit
 from stillme.core.errors import InputError
 from stillme.engine.progress import Progress
 
-__all__ = ["Asked", "Compared", "compare", "sentences", "to_dict", "write"]
+__all__ = ["CompareOptions", "ComparisonResult", "compare", "sentences", "to_dict", "write"]
 
 
-def compare(options: Asked, budget: int | None, advance: Advance, progress: Progress) -> Compared:
+def compare(options: CompareOptions, budget: int | None, advance: Advance, progress: Progress) -> ComparisonResult:
     """Runs and tables as they are; audits step by step, under a budget of calls. `advance`: see `sequential`."""
     audits = [path for path in (options.a, options.b) if is_audit(path)]
     if audits and not (options.sequential and budget):

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import polars as pl
 
-from stillme.assurance.compare.inputs import Side, apart, chosen, main_arm, matched, read, shared_arms
+from stillme.assurance.compare.inputs import (
+    Side,
+    find_incompatibilities,
+    main_arm,
+    match_persons,
+    read,
+    select_editors,
+    shared_arms,
+)
 from stillme.core.errors import InputError
 from stillme.core.yaml import unknown
 from stillme.protocol import Protocol
@@ -20,7 +28,7 @@ ANYWAY = "The difference would not be the editors' alone. Compare runs that diff
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompareOptions:
     """What the command line asks for. `outcomes`: what is claimed about, in place of the declared endpoints.
 
     `margin`: in shares; None: the protocol's. `anyway`: compare what cannot be compared, and say so.
@@ -49,7 +57,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Driven:
+class SequentialRun:
     """How audits were run step by step. `next_calls`: of the step that would have passed the budget, or 0."""
 
     steps: tuple[Step, ...]
@@ -63,7 +71,7 @@ class Driven:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class ComparisonResult:
     """The result. `incompatibilities`: why the two could not be compared, were it not asked for anyway.
 
     `matched_by`: what makes persons the same. `arm`: the experiment and arm that the tables are of; `arms`: all.
@@ -79,7 +87,7 @@ class Compared:
     versions: Versions
     arms: pl.DataFrame
     watched: tuple[Watched, ...] = ()
-    driven: Driven | None = None
+    driven: SequentialRun | None = None
 
     @property
     def protocol(self) -> Protocol:
@@ -109,21 +117,23 @@ class Compared:
         return notes
 
 
-def compare_sides(options: Asked) -> Compared:
+def compare_sides(options: CompareOptions) -> ComparisonResult:
     """Read both sides and compare one editor of each, or say why that cannot be done."""
     a = read("A", options.a, options.protocol, options.preset)
     b = read("B", options.b, options.protocol, options.preset)
-    return compared(*chosen(a, b, options.editor_a, options.editor_b), options)
+    return compare_editor_pair(*select_editors(a, b, options.editor_a, options.editor_b), options)
 
 
-def compared(a: Side, b: Side, options: Asked, among: Collection[str] | None = None) -> Compared:
+def compare_editor_pair(
+    a: Side, b: Side, options: CompareOptions, among: Collection[str] | None = None
+) -> ComparisonResult:
     """One editor of each side. `among`: the persons to look at, by picture; None: all of them."""
-    incompatibilities = refused(apart(a.terms, b.terms), options.anyway)
+    incompatibilities = incompatibility_notes(find_incompatibilities(a.terms, b.terms), options.anyway)
     protocol = a.terms.protocol
     lacking = [name for name in protocol.groups.dimensions if name not in b.scores.columns]
     if lacking:
         raise InputError(f"B knows nothing of {', '.join(lacking)}, by which A tells groups.", "Use one protocol.")
-    a, b, matched_by = matched(a, b)
+    a, b, matched_by = match_persons(a, b)
     if among is not None:
         a, b = (replace(s, scores=s.scores.filter(pl.col("person").is_in(list(among)))) for s in (a, b))
     arms = shared_arms(a.scores, b.scores)
@@ -136,7 +146,7 @@ def compared(a: Side, b: Side, options: Asked, among: Collection[str] | None = N
     endpoints = checked(tuple(options.outcomes) or versions.declared(protocol), protocol)
     margin = protocol.analysis.equivalence_points / 100 if options.margin is None else options.margin
     result = Versions(paired, protocol, endpoints, margin, options.seed)
-    return Compared(
+    return ComparisonResult(
         a=a,
         b=b,
         incompatibilities=incompatibilities,
@@ -149,7 +159,7 @@ def compared(a: Side, b: Side, options: Asked, among: Collection[str] | None = N
     )
 
 
-def refused(reasons: Sequence[str], anyway: bool) -> tuple[str, ...]:
+def incompatibility_notes(reasons: Sequence[str], anyway: bool) -> tuple[str, ...]:
     if reasons and not anyway:
         raise InputError(f"A and B cannot be compared. {' '.join(reasons)}", ANYWAY)
     return tuple(reasons)
@@ -163,7 +173,7 @@ def checked(outcomes: Sequence[str], protocol: Protocol) -> tuple[str, ...]:
     return tuple(dict.fromkeys(outcomes))
 
 
-def primary(options: Asked, protocol: Protocol) -> tuple[str, ...]:
+def primary(options: CompareOptions, protocol: Protocol) -> tuple[str, ...]:
     """What is watched person by person: what was asked for, else the first declared endpoint."""
     outcomes = tuple(options.outcomes) or versions.declared(protocol)[:1]
     if not outcomes:

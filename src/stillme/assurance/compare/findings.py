@@ -18,7 +18,7 @@ import stillme
 from stillme.analysis.numbers import bracket, count, listed, lowered, p_value, plural, signed
 from stillme.analysis.tables.tables import MOST_ROWS, Row, Tabled, markdown
 from stillme.analysis.tables.writing import ENDINGS, FILES, clear
-from stillme.assurance.compare.comparison import Compared, Driven
+from stillme.assurance.compare.comparison import ComparisonResult, SequentialRun
 from stillme.assurance.compare.tables import labels, points, tables
 from stillme.core.atomic import replace_file
 from stillme.core.errors import disk
@@ -30,7 +30,7 @@ MAX_GROUPS = 5  # in a sentence
 PAGE, ABOUT = "compare.md", "compare.json"
 
 
-def sentences(compared: Compared) -> list[str]:
+def sentences(compared: ComparisonResult) -> list[str]:
     notes = [f"{side.name}: {note}" for side in (compared.a, compared.b) for note in side.notes]
     described = [*scope(compared), *_omissions(compared), *compared.notes, *notes]
     if compared.driven is None:
@@ -38,7 +38,7 @@ def sentences(compared: Compared) -> list[str]:
     return [*described, *_sequences(compared), *_stop_reason(compared, compared.driven)]
 
 
-def to_dict(compared: Compared) -> dict[str, Any]:
+def to_dict(compared: ComparisonResult) -> dict[str, Any]:
     """For scripts: what was compared, its findings, every table row by row."""
     result, driven, budget = compared.versions, compared.driven, None
     if driven is not None:
@@ -66,7 +66,7 @@ def to_dict(compared: Compared) -> dict[str, Any]:
 # On disk
 
 
-def write(compared: Compared, folder: Path) -> Path:
+def write(compared: ComparisonResult, folder: Path) -> Path:
     """Write the folder with everything in it; return the page's path."""
     all_tables = tables(compared)
     with disk(folder):
@@ -82,7 +82,7 @@ def write(compared: Compared, folder: Path) -> Path:
     return folder / PAGE
 
 
-def _page(compared: Compared, all_tables: list[Tabled]) -> Iterator[str]:
+def _page(compared: ComparisonResult, all_tables: list[Tabled]) -> Iterator[str]:
     """Everything in one Markdown page."""
     yield f"# {compared.b.editor} (B) against {compared.a.editor} (A)"
     yield ""
@@ -105,7 +105,7 @@ def _page(compared: Compared, all_tables: list[Tabled]) -> Iterator[str]:
 # What was compared
 
 
-def scope(compared: Compared) -> Iterator[str]:
+def scope(compared: ComparisonResult) -> Iterator[str]:
     a, b, shared = compared.a, compared.b, compared.shared
     if compared.incompatibilities:
         reasons = " ".join(compared.incompatibilities)
@@ -116,7 +116,7 @@ def scope(compared: Compared) -> Iterator[str]:
     yield f"Both have {whom}, the same by {compared.matched_by}: {pairs}."
 
 
-def _omissions(compared: Compared) -> Iterator[str]:
+def _omissions(compared: ComparisonResult) -> Iterator[str]:
     shared = compared.shared
     numbers = {
         "persons only in A": shared.persons_a,
@@ -143,7 +143,7 @@ def _omissions(compared: Compared) -> Iterator[str]:
 # The endpoints, and for whom they changed
 
 
-def _claims(compared: Compared) -> Iterator[str]:
+def _claims(compared: ComparisonResult) -> Iterator[str]:
     """Only of a fixed number of persons: where work stops by what is seen, these intervals do not hold."""
     versions, names = compared.versions, labels(compared)
     if not versions.endpoints:
@@ -166,7 +166,7 @@ def _claims(compared: Compared) -> Iterator[str]:
         yield f"{names[str(outcome)]}: B − A differs from {whom} for {groups}."
 
 
-def _finding(row: Row, compared: Compared) -> str:
+def _finding(row: Row, compared: ComparisonResult) -> str:
     verdict, difference = row["verdict"], _difference(row)
     if verdict == UNDECIDED:
         why = f" ({row['why']})" if row["why"] else ""
@@ -198,7 +198,7 @@ def _difference(row: Row) -> str:
     return f"{signed(row['difference'] * 100, 1)} points{interval}"
 
 
-def _list_groups(rows: pl.DataFrame, compared: Compared, form: str) -> str:
+def _list_groups(rows: pl.DataFrame, compared: ComparisonResult, form: str) -> str:
     """Groups with their differences, the largest first. `form`: how a difference stands behind its group."""
     groups = []
     for row in rows.sort(pl.col("difference").abs(), descending=True).iter_rows(named=True):
@@ -211,14 +211,14 @@ def _list_groups(rows: pl.DataFrame, compared: Compared, form: str) -> str:
 # Person after person
 
 
-def _sequences(compared: Compared) -> Iterator[str]:
+def _sequences(compared: ComparisonResult) -> Iterator[str]:
     for sequence in compared.watched:
         yield _sequence(sequence, compared)
     if len(compared.watched) > 1:
         yield f"The {len(compared.watched)} confidence sequences hold together; each alone would be narrower."
 
 
-def _sequence(sequence: Watched, compared: Compared) -> str:
+def _sequence(sequence: Watched, compared: ComparisonResult) -> str:
     row = sequence.last()
     what = f"Person after person, {lowered(labels(compared)[sequence.outcome])}"
     result = f"after {plural(row['persons'], 'persons')} {_difference(row)}, bounds that hold at every look"
@@ -232,7 +232,7 @@ def _sequence(sequence: Watched, compared: Compared) -> str:
     return f"{what}: {decided} after {plural(sequence.after, 'persons')}: {first}; {result}{change}."
 
 
-def _expected_people(sequence: Watched, compared: Compared) -> str:
+def _expected_people(sequence: Watched, compared: ComparisonResult) -> str:
     if not sequence.bounds.persons:
         return ""
     if sequence.expected is None:
@@ -245,7 +245,7 @@ def _expected_people(sequence: Watched, compared: Compared) -> str:
     return f" Were further persons like these, {people} would be needed in all."
 
 
-def _stop_reason(compared: Compared, driven: Driven) -> Iterator[str]:
+def _stop_reason(compared: ComparisonResult, driven: SequentialRun) -> Iterator[str]:
     n_people = driven.steps[-1].persons if driven.steps else 0
     progress = f"{count(driven.calls)} of {plural(driven.budget, 'calls')}, "
     progress += f"{count(n_people)} of {plural(driven.persons, 'persons')}"

@@ -27,7 +27,7 @@ from stillme.protocol import Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class ScoringConditions:
     """`judges`: in their ranks, id, role and hash of the settings; `disclose`: labels of the person that they see.
 
     Both are None where nobody says. `named`: the ids of all judges, an instrument beside them among them.
@@ -42,11 +42,11 @@ class Terms:
     simulated: bool = False
 
 
-def of_config(config: Config) -> Terms:
+def of_config(config: Config) -> ScoringConditions:
     rows = config.ranked_judges()
     scoring = [row for row in rows if row.role is not Role.INSTRUMENT]
     settings = settings_hashes("judge", config.judges)
-    return Terms(
+    return ScoringConditions(
         protocol=config.protocol,
         preset=config.audit.preset,
         named=tuple(row.id for row in rows),
@@ -56,13 +56,13 @@ def of_config(config: Config) -> Terms:
     )
 
 
-def of_table(inputs: Inputs) -> Terms:
+def of_table(inputs: Inputs) -> ScoringConditions:
     judged = inputs.scores.judged
     named = () if judged is None else tuple(judged.sort("rank")["judge"].unique(maintain_order=True))
-    return Terms(protocol=inputs.protocol, preset=inputs.preset, named=named)
+    return ScoringConditions(protocol=inputs.protocol, preset=inputs.preset, named=named)
 
 
-def apart(a: Terms, b: Terms) -> list[str]:
+def find_incompatibilities(a: ScoringConditions, b: ScoringConditions) -> list[str]:
     """Why two sets of scores cannot be set against each other, in sentences; empty where they can."""
     presets = [f"Their presets differ ({a.preset} and {b.preset})."] if a.preset != b.preset else []
     return [*_protocol_differences(a.protocol, b.protocol), *presets, *_judge_differences(a, b)]
@@ -79,7 +79,7 @@ def _protocol_differences(a: Protocol, b: Protocol) -> Iterator[str]:
     yield f"They were made with different protocols ({a.hash[:12]} and {b.hash[:12]}; {listed} differ)."
 
 
-def _judge_differences(a: Terms, b: Terms) -> Iterator[str]:
+def _judge_differences(a: ScoringConditions, b: ScoringConditions) -> Iterator[str]:
     if a.judges is None or b.judges is None:
         if a.named and b.named and set(a.named) != set(b.named):
             yield f"Other judges scored them ({', '.join(a.named)} and {', '.join(b.named)})."
@@ -108,7 +108,7 @@ class Side:
 
     name: str
     path: Path
-    terms: Terms
+    terms: ScoringConditions
     scores: pl.DataFrame
     editors: Mapping[str, str]
     editor: str = ""
@@ -146,7 +146,7 @@ def read(name: str, path: Path, protocol: Path | None = None, preset: str | None
 
 
 def of_run(name: str, path: Path) -> Side:
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         design = load_design(run)
         config, frames = design.config, tidy(run, design)
         pending = frames.asked_for.filter(pl.col("status") == Status.PENDING.value)
@@ -164,7 +164,7 @@ def of_run(name: str, path: Path) -> Side:
 # Which editor of which
 
 
-def chosen(a: Side, b: Side, editor_a: str = "", editor_b: str = "") -> tuple[Side, Side]:
+def select_editors(a: Side, b: Side, editor_a: str = "", editor_b: str = "") -> tuple[Side, Side]:
     """Each side with one editor: those named, else the id that both have, else the only one of each."""
     first, second = editors(a.editors, b.editors, editor_a, editor_b)
     if first == second and a.path.resolve() == b.path.resolve():
@@ -213,7 +213,7 @@ def _with_editor(side: Side, editor: str) -> Side:
 # The same persons, and the experiments that both have
 
 
-def matched(a: Side, b: Side) -> tuple[Side, Side, str]:
+def match_persons(a: Side, b: Side) -> tuple[Side, Side, str]:
     """Both sides with persons under one name, and by what they are the same."""
     if a.images is None or b.images is None:
         return a, b, "the column `person`"

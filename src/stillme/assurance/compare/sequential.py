@@ -13,8 +13,24 @@ from functools import cached_property, partial
 from math import ceil
 from pathlib import Path
 
-from stillme.assurance.compare.comparison import Asked, Compared, Driven, Step, compared, primary, refused
-from stillme.assurance.compare.inputs import Side, Terms, apart, chosen, editors, of_config, read
+from stillme.assurance.compare.comparison import (
+    CompareOptions,
+    ComparisonResult,
+    SequentialRun,
+    Step,
+    compare_editor_pair,
+    incompatibility_notes,
+    primary,
+)
+from stillme.assurance.compare.inputs import (
+    ScoringConditions,
+    Side,
+    editors,
+    find_incompatibilities,
+    of_config,
+    read,
+    select_editors,
+)
 from stillme.core.errors import InputError
 from stillme.core.records import DIAGNOSE, Portrait
 from stillme.engine.progress import Progress
@@ -25,7 +41,7 @@ from stillme.plan.design import Design, make_design, settings_hashes
 from stillme.stats.versions import in_turn
 from stillme.steps.edit import pending_edits
 from stillme.steps.judge import pending_judge_tasks
-from stillme.steps.portraits import listed
+from stillme.steps.portraits import list_portraits
 
 FIRST = 8  # persons of the first step
 GROWTH = (
@@ -40,7 +56,7 @@ def is_audit(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Party:
+class SequentialAudit:
     """A side that is driven: an audit, and the editor of it that is compared."""
 
     name: str
@@ -48,7 +64,7 @@ class Party:
     editor: str = ""
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> ScoringConditions:
         return of_config(self.config)
 
     @property
@@ -57,18 +73,18 @@ class Party:
 
     @cached_property
     def portraits(self) -> list[Portrait]:
-        return listed(self.config)
+        return list_portraits(self.config)
 
     @cached_property
     def design(self) -> Design:
         return make_design(self.config, self.portraits)
 
 
-def drive(options: Asked, budget: int, advance: Advance, progress: Progress) -> Compared:
+def drive(options: CompareOptions, budget: int, advance: Advance, progress: Progress) -> ComparisonResult:
     """`advance` does what is missing of a part of an audit's plan. `budget`: new calls to editors and judges."""
     a, b = _open_side("A", options.a, options), _open_side("B", options.b, options)
-    refused(apart(a.terms, b.terms), options.anyway)
-    parties = [side for side in (a, b) if isinstance(side, Party)]
+    incompatibility_notes(find_incompatibilities(a.terms, b.terms), options.anyway)
+    parties = [side for side in (a, b) if isinstance(side, SequentialAudit)]
     _refuse_one_run(parties)
     primary(options, a.terms.protocol)
     editor_a, editor_b = editors(a.editors, b.editors, options.editor_a, options.editor_b)
@@ -82,9 +98,9 @@ class _Drive:
 
     def __init__(
         self,
-        options: Asked,
+        options: CompareOptions,
         budget: int,
-        parties: Sequence[Party],
+        parties: Sequence[SequentialAudit],
         turn: Sequence[str],
         advance: Advance,
         progress: Progress,
@@ -99,9 +115,9 @@ class _Drive:
         self.runs = list({party.config.run.resolve(): party for party in parties}.values())
         self.calls_before = sum(map(_calls_made, self.runs))
 
-    def run(self) -> Compared:
+    def run(self) -> ComparisonResult:
         steps, next_calls = list[Step](), 0
-        result: Compared | None = None
+        result: ComparisonResult | None = None
         for size in sizes(len(self.turn)):
             images = self.turn[:size]
             next_calls = sum(calls(part(run.design, self._editors(run), images)) for run in self.runs)
@@ -116,7 +132,9 @@ class _Drive:
                 f"The first step takes {next_calls:,} calls, more than the budget of {self.budget:,}.",
                 "Nothing was spent. Give a larger --budget, or ask for fewer prompts.",
             )
-        driven = Driven(steps=tuple(steps), budget=self.budget, persons=len(self.turn), next_calls=next_calls)
+        driven = SequentialRun(
+            steps=tuple(steps), budget=self.budget, persons=len(self.turn), next_calls=next_calls
+        )
         return replace(result, driven=driven)
 
     @property
@@ -124,17 +142,19 @@ class _Drive:
         """New calls so far, those that failed among them."""
         return sum(map(_calls_made, self.runs)) - self.calls_before
 
-    def _editors(self, run: Party) -> set[str]:
+    def _editors(self, run: SequentialAudit) -> set[str]:
         return {party.editor for party in self.parties if party.config.run == run.config.run}
 
-    def _step(self, images: Sequence[str]) -> Compared:
+    def _step(self, images: Sequence[str]) -> ComparisonResult:
         self.progress.say(f"Step: {len(images):,} of {len(self.turn):,} persons")
         for run in self.runs:
             self.advance(run.config, self.progress, partial(part, editors=self._editors(run), images=images))
         options, paths = self.options, {"A": self.options.a, "B": self.options.b}
         paths |= {party.name: party.config.run for party in self.parties}
         a, b = (read(name, path, options.protocol, options.preset) for name, path in paths.items())
-        return compared(*chosen(a, b, options.editor_a, options.editor_b), options, among=images)
+        return compare_editor_pair(
+            *select_editors(a, b, options.editor_a, options.editor_b), options, among=images
+        )
 
 
 def sizes(persons: int) -> Iterator[int]:
@@ -162,28 +182,30 @@ def calls(design: Design) -> int:
     config = design.config
     n_edits, n_looks = len(design.distinct_edits()), 0
     if (config.run / LEDGER).is_file():
-        with Run.look(config.run) as run:
+        with Run.open_readonly(config.run) as run:
             n_edits, n_looks = len(pending_edits(run, design)), len(pending_judge_tasks(run, design))
     n_remote = sum(config.judges[name].is_remote for name in design.judges)
     n_repeats = ceil(n_edits * n_remote * config.audit.judging.repeats)
     return n_edits * (1 + len(design.judges)) + n_looks + n_repeats
 
 
-def _calls_made(party: Party) -> int:
+def _calls_made(party: SequentialAudit) -> int:
     if not (party.config.run / LEDGER).is_file():
         return 0
-    with Run.look(party.config.run) as run:
+    with Run.open_readonly(party.config.run) as run:
         return int(run.query("SELECT count(*) FROM attempt")[0][0])
 
 
 # The two sides, before anything is spent
 
 
-def _open_side(name: str, path: Path, options: Asked) -> Party | Side:
-    return Party(name, load(path)) if is_audit(path) else read(name, path, options.protocol, options.preset)
+def _open_side(name: str, path: Path, options: CompareOptions) -> SequentialAudit | Side:
+    return (
+        SequentialAudit(name, load(path)) if is_audit(path) else read(name, path, options.protocol, options.preset)
+    )
 
 
-def _refuse_one_run(parties: Sequence[Party]) -> None:
+def _refuse_one_run(parties: Sequence[SequentialAudit]) -> None:
     """Two audits write two runs; one audit with two editors is one run."""
     for party in parties:
         if party.config.audit.experiments.diagnose is None:
@@ -195,7 +217,7 @@ def _refuse_one_run(parties: Sequence[Party]) -> None:
         raise InputError(f"Both audits write to {parties[0].config.run}.", "Give each its own run directory.")
 
 
-def _shared_images(a: Party | Side, b: Party | Side) -> set[str]:
+def _shared_images(a: SequentialAudit | Side, b: SequentialAudit | Side) -> set[str]:
     first, second = _images(a), _images(b)
     if not first & second:
         raise InputError(
@@ -205,9 +227,9 @@ def _shared_images(a: Party | Side, b: Party | Side) -> set[str]:
     return first & second
 
 
-def _images(side: Party | Side) -> set[str]:
+def _images(side: SequentialAudit | Side) -> set[str]:
     """The pictures that a side can be compared on: of a run, those with a score."""
-    if isinstance(side, Party):
+    if isinstance(side, SequentialAudit):
         return {portrait.image for portrait in side.portraits}
     if side.images is None:
         raise InputError(f"{side.path} does not say which pictures its scores are of.", "Give a run.")

@@ -9,7 +9,7 @@ import polars as pl
 
 from stillme.analysis.numbers import DASH, SPACE, percent, signed
 from stillme.analysis.tables.tables import Row, Shown, Tabled, probability, whole, wide, within, word
-from stillme.assurance.compare.comparison import Compared
+from stillme.assurance.compare.comparison import ComparisonResult
 from stillme.stats.intervals import LEVEL
 from stillme.stats.versions import (
     BETTER,
@@ -27,7 +27,7 @@ FIXED, LOOKS = "With all persons", "Person after person"
 SEQUENCE = f"{LEVEL * 100:.0f}{SPACE}% sequence"
 
 
-def labels(compared: Compared) -> dict[str, str]:
+def labels(compared: ComparisonResult) -> dict[str, str]:
     """Outcomes and directions in words."""
     rubrics = compared.protocol.rubrics
     names = {name: outcome.label for name, outcome in rubrics.outcomes.items()}
@@ -44,7 +44,7 @@ def verdicts(margin: float) -> dict[str, str]:
     return {**unchanged, NO_WORSE: f"not worse by > {points(margin)}", WITHIN: f"within ± {points(margin)}"}
 
 
-def tables(compared: Compared) -> list[Tabled]:
+def tables(compared: ComparisonResult) -> list[Tabled]:
     """Every table, those that a reader needs first first."""
     everything = [*_person_after_person(compared), _outcomes(compared)]
     everything += _with_all_persons(compared) if compared.driven is None else [_flips(compared)]
@@ -54,7 +54,7 @@ def tables(compared: Compared) -> list[Tabled]:
     return everything
 
 
-def _person_after_person(compared: Compared) -> Iterator[Tabled]:
+def _person_after_person(compared: ComparisonResult) -> Iterator[Tabled]:
     outcome = word("outcome", names=labels(compared))
     difference = (_moved("difference", "B − A"), within(heading=SEQUENCE))
     verdict = word("verdict", names=verdicts(compared.versions.margin))
@@ -83,7 +83,7 @@ def _person_after_person(compared: Compared) -> Iterator[Tabled]:
         yield Tabled("steps", LOOKS, "What was run, step by step", frame, shown, first=True)
 
 
-def _outcomes(compared: Compared) -> Tabled:
+def _outcomes(compared: ComparisonResult) -> Tabled:
     """What a fixed number of persons says; where audits stopped by what was seen, only means and counts may be
     read."""
     is_fixed, frame, names = compared.driven is None, compared.versions.outcomes, labels(compared)
@@ -98,7 +98,7 @@ def _outcomes(compared: Compared) -> Tabled:
     return Tabled("outcomes", FIXED, "B − A by outcome, in percentage points", frame, tuple(shown), first=True)
 
 
-def _with_all_persons(compared: Compared) -> Iterator[Tabled]:
+def _with_all_persons(compared: ComparisonResult) -> Iterator[Tabled]:
     group_labels = compared.protocol.groups.labels
     outcomes = labels(compared)
     groups = {name: label for d in compared.protocol.groups.dimensions for name, label in group_labels(d).items()}
@@ -128,7 +128,7 @@ def _with_all_persons(compared: Compared) -> Iterator[Tabled]:
         yield Tabled("by_arm", FIXED, "B − A in every experiment and arm that both have", compared.arms, shown)
 
 
-def _flips(compared: Compared) -> Tabled:
+def _flips(compared: ComparisonResult) -> Tabled:
     frame = compared.versions.flips
     shown = [
         *(word("outcome", names=labels(compared)), whole("pairs"), whole("both"), whole("a_only", "A only")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stillme.assurance.evidence.contents import Bundled, bundle
-from stillme.assurance.evidence.verification import DIFFERS, Verified, verify
+from stillme.assurance.evidence.contents import BundleResult, bundle
+from stillme.assurance.evidence.verification import DIFFERS, VerificationResult, verify
 
-__all__ = ["DIFFERS", "Bundled", "Verified", "bundle", "verify"]
+__all__ = ["DIFFERS", "BundleResult", "VerificationResult", "bundle", "verify"]

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
 from stillme.core.atomic import open_replacement
-from stillme.core.errors import InputError, SurroundingsError, disk
+from stillme.core.errors import InputError, SetupError, disk
 
 MAX_FILES = 1_000_000
 MAX_RATIO = 200  # unpacked to packed; tables and ledgers have 5 to 30
@@ -75,7 +75,7 @@ def damaged(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Files]:
+def open_bundle(path: Path) -> Iterator[Files]:
     """The files of a zip or of a folder."""
     if path.is_dir():
         yield Folder(path)
@@ -85,7 +85,7 @@ def opened(path: Path) -> Iterator[Files]:
         with disk(path), damaged(str(path)):
             archive = zipfile.ZipFile(path)
         with archive:
-            yield Packed(path, archive)
+            yield ZipBundle(path, archive)
 
 
 class Folder:
@@ -120,7 +120,7 @@ class Folder:
         return tuple(self._odd)
 
 
-class Packed:
+class ZipBundle:
     """A zip. Refuses one whose names lead elsewhere or whose sizes cannot be true."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
@@ -219,7 +219,7 @@ def refuse_full_disk(folder: Path, n_bytes: int) -> None:
     with disk(folder):
         free = shutil.disk_usage(folder).free
     if n_bytes > free:
-        raise SurroundingsError(
+        raise SetupError(
             f"{n_bytes:,} bytes are needed beside {folder}, and {free:,} are free.",
             "Free some space, then try again.",
         )

@@ -21,7 +21,7 @@ import yaml
 import stillme
 from stillme.assurance.evidence.archive import is_inside, pack
 from stillme.assurance.evidence.manifest import Manifest, write_manifest
-from stillme.core.atomic import beside
+from stillme.core.atomic import temporary_path
 from stillme.core.errors import InputError, disk
 from stillme.core.table_files import write_frame
 from stillme.ledger import Run
@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Bundled:
+class BundleResult:
     """Where the bundle is, and what its manifest says."""
 
     path: Path
@@ -60,27 +60,27 @@ class Bundled:
 
 def bundle(
     path: Path, to: Path | None = None, faces: str | None = None, images: bool = False, say: Say = lambda _: None
-) -> Bundled:
+) -> BundleResult:
     """Makes the bundle of a run, whole or not at all. `images`: with every picture of the run. `faces`: show, blur
     or none in the report; else as in the run's own: who was hidden there stays hidden."""
     target = to or path / FILE
     faces = faces or about.read(path / report_folder.FOLDER).get("faces") or SHOW
     if target.is_dir() or target.suffix != ".zip":
         raise InputError(f"{target} cannot be a bundle.", "Give a file whose name ends with .zip.")
-    with Run.look(path) as run, disk(target):
+    with Run.open_readonly(path) as run, disk(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with beside(target.with_suffix(".packing"), folder=True) as folder:
+        with temporary_path(target.with_suffix(".packing"), folder=True) as folder:
             manifest = _fill(run, folder, faces, images, say)
             say("Bundle: packing")
             pack(folder, target)
-    return Bundled(target, manifest)
+    return BundleResult(target, manifest)
 
 
 def _fill(run: Run, folder: Path, faces: str, images: bool, say: Say) -> Manifest:
     """Everything is made from the copy, so that nothing in it is older or newer than its ledger."""
     say("Bundle: copying the ledger")
     copy(run.path / LEDGER, folder / LEDGER)
-    with Run.look(folder) as copied:
+    with Run.open_readonly(folder) as copied:
         copied.objects = run.objects
         design = load_design(copied)
         if (run.path / KEPT).is_dir():  # the analysis takes longest: one of the same state need not be repeated

@@ -68,7 +68,7 @@ class Difference:
 
 
 @dataclass
-class Compared:
+class DiffSummary:
     """What was compared: how many numbers of each kind, and every difference."""
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def count_values(frame: pl.DataFrame) -> int:
 # The page
 
 
-def note_page(printed: Page, derived: Page, figures: bool, into: Compared) -> None:
+def note_page(printed: Page, derived: Page, figures: bool, into: DiffSummary) -> None:
     """Note tables first, then sentences, then the data behind them; `figures`: also what is drawn."""
     for id in dict.fromkeys([*derived.tables, *printed.tables]):
         table = derived.tables.get(id)

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import Portrait, digest
 from stillme.ledger import Run
 from stillme.ledger.database import MIGRATIONS, UNREADABLE, connect, migrate
 from stillme.ledger.run import settings_hash
 from stillme.plan.design import Design
 from stillme.protocol import from_files
-from stillme.steps.judge import wanted as all_looks
+from stillme.steps.judge import all_judge_tasks as all_looks
 from stillme.steps.measure import measurement_key
 
 MAX_LISTED = 5  # faults of a kind that are named one by one
@@ -26,7 +26,7 @@ _SAFE = ("PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON")
 Row = tuple[object, ...]
 
 
-def damage(path: Path) -> Iterator[str]:
+def integrity_errors(path: Path) -> Iterator[str]:
     """What SQLite itself finds: broken pages, rows without what they refer to, a schema that is not ours."""
     try:
         with closing(connect(path, read_only=True)) as connection:
@@ -35,7 +35,7 @@ def damage(path: Path) -> Iterator[str]:
             yield from _integrity_errors(connection)
     except UNREADABLE as error:
         yield f"The ledger cannot be read: {error}."
-    except SurroundingsError as error:
+    except SetupError as error:
         if isinstance(error.__cause__, sqlite3.OperationalError) or not isinstance(error.__cause__, UNREADABLE):
             raise  # of this machine, not of the ledger
         yield f"The ledger cannot be read: {error.__cause__}."
@@ -66,7 +66,7 @@ def _integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
 # Keys
 
 
-def strayed(run: Run, design: Design) -> Iterator[str]:
+def rows_with_wrong_key(run: Run, design: Design) -> Iterator[str]:
     """Rows whose key is not the hash of what they depend on."""
     meta = run.meta()
     if from_files(json.loads(meta["protocol_files"]), "protocol").hash != meta["protocol_hash"]:

@@ -13,14 +13,14 @@ from pydantic import Field, ValidationError
 
 from stillme.assurance.evidence.archive import Files, content, pieces
 from stillme.core.errors import InputError
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 
 FILE = "MANIFEST.json"
 MAX_MANIFEST_BYTES = 256 * 2**20  # more would be an attempt to fill the memory
 _HASH = r"^[0-9a-f]{64}$"
 
 
-class Entry(Frozen):
+class Entry(StrictModel):
     """One file."""
 
     path: str
@@ -28,7 +28,7 @@ class Entry(Frozen):
     sha256: str = Field(pattern=_HASH)
 
 
-class Manifest(Frozen):
+class Manifest(StrictModel):
     """`bundle`: the version of this form. `stillme`: the version that made it. `sha256`: over all files."""
 
     bundle: int = Field(ge=1, le=1)
@@ -52,7 +52,7 @@ class Manifest(Frozen):
 
 
 @dataclass(frozen=True)
-class Said:
+class ManifestProblem:
     """What is wrong with a file."""
 
     path: str
@@ -62,7 +62,7 @@ class Said:
         return f"{self.path}: {self.problem}"
 
 
-def hashed(folder: Path) -> tuple[Entry, ...]:
+def hash_files(folder: Path) -> tuple[Entry, ...]:
     """Every file of a folder, by name, but for the manifest itself."""
     entries = []
     for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()):
@@ -81,7 +81,7 @@ def over_all(entries: tuple[Entry, ...]) -> str:
 
 def write_manifest(folder: Path, metadata: Mapping[str, Any]) -> Manifest:
     """Write the manifest of everything that is in the folder."""
-    entries = hashed(folder)
+    entries = hash_files(folder)
     manifest = Manifest(bundle=1, files=entries, sha256=over_all(entries), **metadata)
     (folder / FILE).write_text(manifest.text(), encoding="utf-8")
     return manifest
@@ -101,22 +101,22 @@ def read_manifest(files: Files) -> Manifest:
         raise InputError(problem, "A newer stillme may have made it; else it was changed.") from None
 
 
-def check_files(manifest: Manifest, files: Files) -> Iterator[Said]:
+def check_files(manifest: Manifest, files: Files) -> Iterator[ManifestProblem]:
     """Every file there, each with its hash, nothing besides; the hash over all."""
     listed, sizes = manifest.named, files.sizes()
     for name in files.odd():
-        yield Said(name, "is a link or no plain file")
+        yield ManifestProblem(name, "is a link or no plain file")
     if len(listed) != len(manifest.files):
-        yield Said(FILE, "lists a file more than once")
+        yield ManifestProblem(FILE, "lists a file more than once")
     for name in sorted(listed.keys() - sizes.keys()):
-        yield Said(name, "is listed in the manifest and not in the bundle")
+        yield ManifestProblem(name, "is listed in the manifest and not in the bundle")
     for name in sorted(sizes.keys() - listed.keys() - {FILE}):
-        yield Said(name, "is in the bundle and not listed in the manifest")
+        yield ManifestProblem(name, "is in the bundle and not listed in the manifest")
     for name in sorted(listed.keys() & sizes.keys()):
         if problem := _file_problem(listed[name], sizes[name], files):
-            yield Said(name, problem)
+            yield ManifestProblem(name, problem)
     if over_all(manifest.files) != manifest.sha256:
-        yield Said(FILE, "its hash over all files is not that of the files it lists")
+        yield ManifestProblem(FILE, "its hash over all files is not that of the files it lists")
 
 
 def _file_problem(entry: Entry, size: int, files: Files) -> str:

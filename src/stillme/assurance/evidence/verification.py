@@ -17,11 +17,11 @@ from typing import Any
 import polars as pl
 
 from stillme.assurance.evidence import contents
-from stillme.assurance.evidence.archive import Files, content, opened, refuse_full_disk, text, unpack
+from stillme.assurance.evidence.archive import Files, content, open_bundle, refuse_full_disk, text, unpack
 from stillme.assurance.evidence.differences import (
     NOTHING,
-    Compared,
     Difference,
+    DiffSummary,
     count_numbers,
     count_values,
     csv_differences,
@@ -29,7 +29,7 @@ from stillme.assurance.evidence.differences import (
     line_differences,
     note_page,
 )
-from stillme.assurance.evidence.ledger import count_keys, damage, strayed
+from stillme.assurance.evidence.ledger import count_keys, integrity_errors, rows_with_wrong_key
 from stillme.assurance.evidence.manifest import FILE, Manifest, check_files, read_manifest
 from stillme.assurance.evidence.page import Page, read_page
 from stillme.core.errors import InputError, StillmeError
@@ -53,14 +53,14 @@ Versions = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verified:
+class VerificationResult:
     """What was found. `faults`: of files and of the ledger, in sentences; `notes`: what a reader should know."""
 
     path: Path
     manifest: Manifest
     faults: tuple[str, ...]
     keys: int = 0
-    compared: Compared = field(default_factory=Compared)
+    compared: DiffSummary = field(default_factory=DiffSummary)
     notes: tuple[str, ...] = ()
 
     @property
@@ -85,37 +85,37 @@ class Verified:
         }
 
 
-def verify(path: Path, say: Say = lambda _: None) -> Verified:
+def verify(path: Path, say: Say = lambda _: None) -> VerificationResult:
     """Check a bundle, packed or unpacked. Refuses only what is no bundle at all."""
-    with opened(path) as files:
+    with open_bundle(path) as files:
         manifest = read_manifest(files)
         say("Verify: files")
         faults = [str(problem) for problem in check_files(manifest, files)]
         faults += _unexpected_files(manifest)
         if LEDGER not in files.sizes():
             faults = faults or [f"{LEDGER} is missing."]
-            return Verified(path=path, manifest=manifest, faults=tuple(faults))
+            return VerificationResult(path=path, manifest=manifest, faults=tuple(faults))
         with tempfile.TemporaryDirectory(prefix="stillme-verify-") as folder:
             return _verify_ledger(path, files, manifest, faults, Path(folder), say)
 
 
 def _verify_ledger(
     path: Path, files: Files, manifest: Manifest, faults: list[str], folder: Path, say: Say
-) -> Verified:
+) -> VerificationResult:
     """Check the ledger, then everything that is derived from it, in a folder of its own."""
     say("Verify: the ledger")
     size = files.sizes()[LEDGER]
     refuse_full_disk(folder, size)
     unpack(files, LEDGER, folder / LEDGER, size)
-    if broken := list(damage(folder / LEDGER)):
-        return Verified(path=path, manifest=manifest, faults=(*faults, *broken))
+    if broken := list(integrity_errors(folder / LEDGER)):
+        return VerificationResult(path=path, manifest=manifest, faults=(*faults, *broken))
     versions = _read_versions(files)
-    compared, notes, keys = Compared(), tuple(_version_changes(versions)), 0
+    compared, notes, keys = DiffSummary(), tuple(_version_changes(versions)), 0
     try:
-        with Run.look(folder) as run:
-            run.objects = Blank()  # type: ignore[assignment]
+        with Run.open_readonly(folder) as run:
+            run.objects = PlaceholderImages()  # type: ignore[assignment]
             design = load_design(run)
-            wrong_rows = list(strayed(run, design))
+            wrong_rows = list(rows_with_wrong_key(run, design))
             faults += [*wrong_rows, *_mismatches(run, design, manifest)]
             keys = 0 if wrong_rows else count_keys(run)
             say("Verify: making every number anew")
@@ -125,10 +125,12 @@ def _verify_ledger(
         faults.append(f"The numbers could not be made anew from the ledger: {error.sentence}")
     except Exception as error:  # a ledger that somebody changed can break anything that reads it
         faults.append(f"The numbers could not be made anew from the ledger: {type(error).__name__}: {error}.")
-    return Verified(path=path, manifest=manifest, faults=tuple(faults), keys=keys, compared=compared, notes=notes)
+    return VerificationResult(
+        path=path, manifest=manifest, faults=tuple(faults), keys=keys, compared=compared, notes=notes
+    )
 
 
-class Blank:
+class PlaceholderImages:
     """In place of the pictures, which nothing that is compared depends on."""
 
     def get(self, sha256: str, extension: str) -> bytes:
@@ -205,7 +207,7 @@ def _derive(run: Run, design: Design, manifest: Manifest, versions: Versions, fo
     contents.write_settings(run, folder)
 
 
-def _compare(files: Files, manifest: Manifest, folder: Path, figures: bool, into: Compared) -> None:
+def _compare(files: Files, manifest: Manifest, folder: Path, figures: bool, into: DiffSummary) -> None:
     """`figures`: drawings, too, which other versions of what draws them draw otherwise."""
     sizes = files.sizes()
     printed = read_page(text(files, contents.REPORT)) if contents.REPORT in sizes else Page()
@@ -226,7 +228,7 @@ def _compare(files: Files, manifest: Manifest, folder: Path, figures: bool, into
                 _compare_file(files, folder, name, figures, part, into)
 
 
-def _compare_file(files: Files, folder: Path, name: str, figures: bool, part: str, into: Compared) -> None:
+def _compare_file(files: Files, folder: Path, name: str, figures: bool, part: str, into: DiffSummary) -> None:
     printed, derived = content(files, name), (folder / name).read_bytes()
     suffix = Path(name).suffix
     if suffix == ".parquet":

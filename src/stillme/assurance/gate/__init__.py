@@ -12,34 +12,34 @@ from stillme.assurance.gate.evidence import Evidence, look
 from stillme.assurance.gate.figures import figures
 from stillme.assurance.gate.files import Files, write
 from stillme.assurance.gate.matching import Mismatch, mismatches
-from stillme.assurance.gate.policy import Calibration, Placed, Policy, read, read_head
+from stillme.assurance.gate.policy import Calibration, LocatedRule, Policy, read, read_head
 from stillme.assurance.gate.results import (
     CLOSED,
     Effect,
-    Figure,
-    Gated,
-    Result,
+    GateResult,
+    RuleResult,
+    ThresholdCheck,
     Verdict,
     check_completeness,
-    decided,
+    decide_verdict,
     effect_of,
     sentence,
 )
 from stillme.assurance.gate.starter_policy import start
-from stillme.core.errors import FaultsError, InputError
+from stillme.core.errors import ConfigIssuesError, InputError
 
-__all__ = ["CLOSED", "Files", "Gated", "gate", "start", "write"]
+__all__ = ["CLOSED", "Files", "GateResult", "gate", "start", "write"]
 
 
-def gate(path: Path | None, policy: Path, protocol: Path | None = None, seed: int = 0) -> Gated:
+def gate(path: Path | None, policy: Path, protocol: Path | None = None, seed: int = 0) -> GateResult:
     """Every verdict of a policy on a run, an analysis or a table of scores; or every fault of the policy."""
     if path is None:
         raise InputError("What is to be gated?", "`stillme gate RUN policy.yaml`; --init FILE writes a policy.")
     read_head(policy)  # a file that is not a policy is refused before the scores are read, which takes longer
-    return judged(look(path, protocol, seed), policy)
+    return evaluate_gate(look(path, protocol, seed), policy)
 
 
-def judged(evidence: Evidence, path: Path) -> Gated:
+def evaluate_gate(evidence: Evidence, path: Path) -> GateResult:
     policy = read(path, evidence.protocol)
     document, faults = policy.document, list(policy.document.faults)
     unmatched = {placed.index: list(mismatches(placed.rule, evidence)) for placed in policy.rules}
@@ -49,18 +49,20 @@ def judged(evidence: Evidence, path: Path) -> Gated:
             faults += [document.fault(("rules", placed.index, field), problem) for field, problem in fields]
     if faults:
         step = "A rule that may be about nothing says `optional: true`." if any(unmatched.values()) else ""
-        raise FaultsError(faults, step)
+        raise ConfigIssuesError(faults, step)
     results = [check_completeness(evidence.left, policy.head.incomplete, document.line(("incomplete",)))]
     for placed in policy.rules:
         results += _results(placed, policy, evidence, unmatched[placed.index])
-    return Gated(evidence.name, path, policy.head.name, tuple(results))
+    return GateResult(evidence.name, path, policy.head.name, tuple(results))
 
 
-def _results(placed: Placed, policy: Policy, evidence: Evidence, unmatched: list[Mismatch]) -> Iterator[Result]:
+def _results(
+    placed: LocatedRule, policy: Policy, evidence: Evidence, unmatched: list[Mismatch]
+) -> Iterator[RuleResult]:
     if unmatched:
         problems = "; ".join(problem for _, problem in unmatched)
         message = f"Left out, because it is about nothing here: {problems}."
-        yield _result(placed, Figure(what=placed.name), Verdict.SKIPPED, Effect.NONE, message)
+        yield _result(placed, ThresholdCheck(what=placed.name), Verdict.SKIPPED, Effect.NONE, message)
         return
     rule = placed.rule
     numbers = list(figures(rule, evidence))
@@ -68,15 +70,17 @@ def _results(placed: Placed, policy: Policy, evidence: Evidence, unmatched: list
     for editor in () if isinstance(rule, Calibration) else rule.editor or evidence.editors:
         if editor not in {figure.editor for figure in numbers}:
             what = f"nothing to hold against {rule.kind.replace('_', ' ')}"
-            numbers.append(Figure(what=what, editor=editor, who="everyone", verdict=Verdict.UNDECIDED))
+            numbers.append(ThresholdCheck(what=what, editor=editor, who="everyone", verdict=Verdict.UNDECIDED))
     for figure in numbers:
-        verdict = decided(figure)
+        verdict = decide_verdict(figure)
         effect = effect_of(verdict, rule.severity, policy.otherwise(rule))
         yield _result(placed, figure, verdict, effect, sentence(figure, verdict))
 
 
-def _result(placed: Placed, figure: Figure, verdict: Verdict, effect: Effect, message: str) -> Result:
-    return Result(
+def _result(
+    placed: LocatedRule, figure: ThresholdCheck, verdict: Verdict, effect: Effect, message: str
+) -> RuleResult:
+    return RuleResult(
         rule=placed.name,
         kind=placed.rule.kind,
         place=placed.index,

@@ -42,7 +42,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Left:
+class MissingWork:
     """What was asked for and is not there yet."""
 
     edits: int = 0
@@ -50,7 +50,7 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class JudgeCalibration:
     """One judge. Without a ruling nobody calibrated it."""
 
     ruling: Ruling | None
@@ -67,8 +67,8 @@ class Evidence:
     name: str
     protocol: Protocol
     table: Tables
-    judges: Callable[[], Mapping[str, Calibrated] | None] = lambda: None
-    left: Left | None
+    judges: Callable[[], Mapping[str, JudgeCalibration] | None] = lambda: None
+    left: MissingWork | None
 
     @property
     def editors(self) -> list[str]:
@@ -104,7 +104,7 @@ def look(path: Path, protocol: Path | None = None, seed: int = 0) -> Evidence:
 def protocol_of(path: Path | None, protocol: Path | None = None) -> Protocol:
     """What the path is judged by, without reading its scores."""
     if path is not None and (path / LEDGER).is_file():
-        with Run.look(path) as run:
+        with Run.open_readonly(path) as run:
             return run.protocol()
     return load(protocol or BUILTIN)
 
@@ -115,25 +115,25 @@ def protocol_of(path: Path | None, protocol: Path | None = None) -> Protocol:
 def _of_run(path: Path, protocol: Path | None, seed: int) -> Evidence:
     audit = Audit(gather(Asked(path, protocol)), seed)
     experiments = audit.scores["experiment"].unique().to_list()
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         part = load_design(run).only(experiments)
-        left = Left(edits=len(pending_edits(run, part)), verdicts=len(pending_judge_tasks(run, part)))
+        left = MissingWork(edits=len(pending_edits(run, part)), verdicts=len(pending_judge_tasks(run, part)))
     judges = partial(_calibrated, path)
-    return Evidence(name=str(path), protocol=audit.protocol, table=computed(audit), judges=judges, left=left)
+    return Evidence(name=str(path), protocol=audit.protocol, table=lazy_tables(audit), judges=judges, left=left)
 
 
-def _calibrated(path: Path) -> Mapping[str, Calibrated]:
+def _calibrated(path: Path) -> Mapping[str, JudgeCalibration]:
     """Every judge of a run, calibrated or not."""
-    with Run.look(path) as run:
+    with Run.open_readonly(path) as run:
         design = load_design(run)
         findings = calibrate.findings(run, design)
-    judges = dict.fromkeys(design.judges, Calibrated(None))
+    judges = dict.fromkeys(design.judges, JudgeCalibration(None))
     if findings is None:
         return judges
     for judge in findings.judges:
         if judge in judges:
             own = [ruling.persons for ruling in findings.rulings if ruling.judge == judge]
-            judges[judge] = Calibrated(
+            judges[judge] = JudgeCalibration(
                 ruling=findings.verdict(judge),
                 reasons=tuple(findings.reasons(judge)),
                 looks=int(findings.missing.filter(judge=judge)["looks"].sum()),
@@ -146,11 +146,11 @@ def _of_scores(path: Path, protocol: Path | None, seed: int) -> Evidence:
     audit = Audit(gather(Asked(path, protocol)), seed)
     left = None
     if audit.edits is not None:
-        left = Left(edits=audit.edits.filter(pl.col("status") == Status.PENDING.value).height)
-    return Evidence(name=str(path), protocol=audit.protocol, table=computed(audit), left=left)
+        left = MissingWork(edits=audit.edits.filter(pl.col("status") == Status.PENDING.value).height)
+    return Evidence(name=str(path), protocol=audit.protocol, table=lazy_tables(audit), left=left)
 
 
-def computed(audit: Audit) -> Tables:
+def lazy_tables(audit: Audit) -> Tables:
     """The tables of `analysis.tables.whole.tables` with these ids, each computed when it is first asked for."""
     protocol, seed = audit.protocol, audit.seed
     makers: dict[str, Callable[[], pl.DataFrame]] = {
@@ -205,7 +205,7 @@ def _of_analysis(folder: Path, protocol: Path | None) -> Evidence:
     counts = table("missing_counts")
     left = None
     if counts is not None and "pending" in counts.columns:
-        left = Left(edits=int(counts.filter(pl.col("dimension").is_null())["pending"].sum()))
+        left = MissingWork(edits=int(counts.filter(pl.col("dimension").is_null())["pending"].sum()))
     return Evidence(name=str(folder), protocol=current, table=table, left=left)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stillme.analysis.numbers import listed, lowered, p_value, percent, points, signed
-from stillme.assurance.gate.evidence import Calibrated, Evidence, Row
+from stillme.assurance.gate.evidence import Evidence, JudgeCalibration, Row
 from stillme.assurance.gate.matching import axis_of, dimension_of
 from stillme.assurance.gate.policy import (
     EVERYONE,
@@ -16,15 +16,15 @@ from stillme.assurance.gate.policy import (
     Calibration,
     Claims,
     Disparity,
-    Figured,
+    GroupRule,
     Missingness,
     NetDirection,
-    OfGroups,
     Rate,
     RefusalGap,
     Rule,
+    ThresholdRule,
 )
-from stillme.assurance.gate.results import Figure, Verdict
+from stillme.assurance.gate.results import ThresholdCheck, Verdict
 from stillme.stats.disparity import is_wanted
 from stillme.stats.extremes import Ends, corrected, highest, lowest, mean_ends, share_ends
 from stillme.stats.gate import Ruling
@@ -37,7 +37,7 @@ NOBODY = "nothing is judged"
 ALPHA = 0.05  # of corrected p-values, as the report claims differences
 
 
-def figures(rule: Rule, evidence: Evidence) -> Iterator[Figure]:
+def figures(rule: Rule, evidence: Evidence) -> Iterator[ThresholdCheck]:
     """Yield everything that is compared with a rule's thresholds."""
     match rule:
         case Rate():
@@ -128,9 +128,9 @@ class _Level:
             return ""
         return FEW if row["persons"] < FEWEST_FOR_INTERVAL else ALIKE
 
-    def figure(self, row: Row, **more: Any) -> Figure:
+    def figure(self, row: Row, **more: Any) -> ThresholdCheck:
         ends = self.interval(row)
-        return Figure(
+        return ThresholdCheck(
             what=self.what,
             editor=row["editor"],
             estimate=row[self.key],
@@ -144,7 +144,7 @@ class _Level:
         )
 
 
-def _levels(rule: Rate | NetDirection, evidence: Evidence, level: _Level) -> Iterator[Figure]:
+def _levels(rule: Rate | NetDirection, evidence: Evidence, level: _Level) -> Iterator[ThresholdCheck]:
     dimension = dimension_of(rule, evidence.protocol)
     bounds = {"at_least": rule.at_least, "at_most": rule.at_most}
     for editor in _editors(rule, evidence):
@@ -164,7 +164,7 @@ def _levels(rule: Rate | NetDirection, evidence: Evidence, level: _Level) -> Ite
             yield from _worst_group(rule, every_group, level, evidence, dimension)
 
 
-def _of_group(row: Row, level: _Level, evidence: Evidence, dimension: str, **more: Any) -> Figure:
+def _of_group(row: Row, level: _Level, evidence: Evidence, dimension: str, **more: Any) -> ThresholdCheck:
     group = row[dimension]
     label = evidence.protocol.groups.labels(dimension)[group]
     who = _perceived(evidence, dimension, group)
@@ -172,8 +172,8 @@ def _of_group(row: Row, level: _Level, evidence: Evidence, dimension: str, **mor
 
 
 def _worst_group(
-    rule: Figured, rows: Sequence[Row], level: _Level, evidence: Evidence, dimension: str
-) -> Iterator[Figure]:
+    rule: ThresholdRule, rows: Sequence[Row], level: _Level, evidence: Evidence, dimension: str
+) -> Iterator[ThresholdCheck]:
     """The highest group against an upper threshold, the lowest against a lower one; bounds hold simultaneously."""
     simultaneous = [level.interval_at(row, corrected(len(rows))) for row in rows]
     for name, bound, word, sign in (("at_most", highest, "highest", 1.0), ("at_least", lowest, "lowest", -1.0)):
@@ -202,15 +202,15 @@ def _worst_group(
 
 
 def _gaps(
-    rule: OfGroups, evidence: Evidence, reason: str, what: str, at_most: float
-) -> Iterator[tuple[Figure, Row]]:
+    rule: GroupRule, evidence: Evidence, reason: str, what: str, at_most: float
+) -> Iterator[tuple[ThresholdCheck, Row]]:
     dimension = dimension_of(rule, evidence.protocol)
     for editor in _editors(rule, evidence):
         for row in evidence.rows("missing_disparity", editor=editor, outcome=reason, dimension=dimension):
             yield _range(row, what, dimension, at_most, evidence), row
 
 
-def _missing(rule: Missingness, evidence: Evidence) -> Iterator[Figure]:
+def _missing(rule: Missingness, evidence: Evidence) -> Iterator[ThresholdCheck]:
     if rule.at_most is not None:
         yield from _unscored(rule, evidence, rule.at_most)
     if rule.gap_at_most is not None:
@@ -221,7 +221,7 @@ def _missing(rule: Missingness, evidence: Evidence) -> Iterator[Figure]:
             yield replace(figure, things="scores asked for")
 
 
-def _unscored(rule: Missingness, evidence: Evidence, at_most: float) -> Iterator[Figure]:
+def _unscored(rule: Missingness, evidence: Evidence, at_most: float) -> Iterator[ThresholdCheck]:
     """The outcome with the largest share without a score; a fact of the run, so it needs no interval."""
     for editor in _editors(rule, evidence):
         rows = evidence.rows("outcomes_by_editor", editor=editor)
@@ -230,7 +230,7 @@ def _unscored(rule: Missingness, evidence: Evidence, at_most: float) -> Iterator
             continue
         share = float(worst["missing"] / worst["asked"])
         label = lowered(evidence.protocol.rubrics.outcomes[worst["outcome"]].label)
-        yield Figure(
+        yield ThresholdCheck(
             what=f"without a score on {label}",
             editor=editor,
             who="everyone",
@@ -245,13 +245,13 @@ def _unscored(rule: Missingness, evidence: Evidence, at_most: float) -> Iterator
         )
 
 
-def _range(row: Row, what: str, dimension: str, at_most: float, evidence: Evidence) -> Figure:
+def _range(row: Row, what: str, dimension: str, at_most: float, evidence: Evidence) -> ThresholdCheck:
     """Max − min, corrected for what chance gives."""
     ends, why = Ends(row["low"], row["high"]), row["reason"] or ""
     if _is_certain(row["highest"], row["lowest"]) and row["low"] is None:
         limit = _limit_of_certainty(row["editor"], dimension, evidence)
         ends, why = (Ends(), why) if limit is None else (Ends(0.0, limit), "")
-    return Figure(
+    return ThresholdCheck(
         what=what,
         editor=row["editor"],
         dimension=dimension,
@@ -294,7 +294,7 @@ def _extremes(row: Row, labels: Mapping[str, str]) -> str:
     )
 
 
-def _from_reference(rule: Disparity, editor: str, evidence: Evidence) -> Iterator[Figure]:
+def _from_reference(rule: Disparity, editor: str, evidence: Evidence) -> Iterator[ThresholdCheck]:
     """The group that is worst off against the reference group; bounds hold for all pairs at once."""
     protocol, dimension = evidence.protocol, dimension_of(rule, evidence.protocol)
     reference, labels = protocol.groups.reference_group[dimension], protocol.groups.labels(dimension)
@@ -314,7 +314,7 @@ def _from_reference(rule: Disparity, editor: str, evidence: Evidence) -> Iterato
     beyond = [group for group, _, own in pairs if group != worst and _is_beyond(own, rule.at_most, 1.0)]
     both = [row for row in rows if row[dimension] in (worst, reference)]
     is_small = any(row["persons"] < FEWEST_FOR_INTERVAL for row in rows)
-    yield Figure(
+    yield ThresholdCheck(
         what=f"disparity of {lowered(protocol.rubrics.outcomes[rule.outcome].label)}",
         editor=editor,
         dimension=dimension,
@@ -360,8 +360,8 @@ def _pairs(
 _BY_RULING = {Ruling.PASSED: Verdict.PASS, Ruling.FAILED: Verdict.FAIL, Ruling.UNTOLD: Verdict.UNDECIDED}
 
 
-def _calibration(judge: str, calibrated: Calibrated) -> Figure:
-    figure = Figure(what="calibration", who=f"judge {judge}", brief=f"judge {judge}", things="looks")
+def _calibration(judge: str, calibrated: JudgeCalibration) -> ThresholdCheck:
+    figure = ThresholdCheck(what="calibration", who=f"judge {judge}", brief=f"judge {judge}", things="looks")
     if calibrated.ruling is None:
         reason = "Nobody has shown it pairs of known truth: run `stillme calibrate` with the audit's file."
         return replace(figure, verdict=Verdict.FAIL, more=reason)
@@ -370,7 +370,7 @@ def _calibration(judge: str, calibrated: Calibrated) -> Figure:
     return replace(figure, verdict=verdict, n=calibrated.looks, persons=calibrated.persons, more=reason)
 
 
-def _claims(rule: Claims, evidence: Evidence) -> Iterator[Figure]:
+def _claims(rule: Claims, evidence: Evidence) -> Iterator[ThresholdCheck]:
     protocol = evidence.protocol
     dimension, reference = next(iter(protocol.groups.reference_group.items()))
     who = f"everyone else − perceived {protocol.groups.labels(dimension)[reference]}"
@@ -383,7 +383,7 @@ def _claims(rule: Claims, evidence: Evidence) -> Iterator[Figure]:
         rates = evidence.rows("outcomes_by_editor", editor=row["editor"], outcome=row["outcome"])
         levels = rates or evidence.rows("signed_by_editor", editor=row["editor"], axis=row["outcome"])
         verdict, finding = _finding(row)
-        yield Figure(
+        yield ThresholdCheck(
             what=label if outcome else f"net direction of {label}",
             editor=row["editor"],
             dimension=dimension,

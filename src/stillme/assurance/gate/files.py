@@ -17,7 +17,15 @@ from xml.etree import ElementTree
 
 import stillme
 from stillme.analysis.numbers import bracket, count, percent, points
-from stillme.assurance.gate.results import CLOSED, COMPLETE, Effect, Gated, Result, Verdict, allowed
+from stillme.assurance.gate.results import (
+    CLOSED,
+    COMPLETE,
+    Effect,
+    GateResult,
+    RuleResult,
+    Verdict,
+    format_threshold,
+)
 from stillme.core.atomic import replace_file
 from stillme.core.errors import disk
 from stillme.core.text import plainly
@@ -32,7 +40,7 @@ class Files:
     markdown: Path | None = None
 
 
-def write(gated: Gated, files: Files) -> list[Path]:
+def write(gated: GateResult, files: Files) -> list[Path]:
     """Write the files that are wanted, each whole or not at all; everything is made before anything is written."""
     contents: list[tuple[Path, bytes]] = []
     if files.junit is not None:
@@ -51,12 +59,12 @@ def write(gated: Gated, files: Files) -> list[Path]:
 # Markdown
 
 
-def markdown(gated: Gated) -> str:
+def markdown(gated: GateResult) -> str:
     """One page, the gate first."""
     return "\n".join(_page(gated)) + "\n"
 
 
-def _page(gated: Gated) -> Iterator[str]:
+def _page(gated: GateResult) -> Iterator[str]:
     yield f"## {_escape(gated.name)}: {gated.word}"
     yield from ("", _escape(gated.summary), "")
     yield "| gate | verdict | rule | about | number | 95 % interval | n | persons | allowed |"
@@ -70,7 +78,7 @@ def _page(gated: Gated) -> Iterator[str]:
     yield from ("", f"Of {_escape(gated.run)}, by {_escape(str(gated.policy))}.")
 
 
-def _cells(result: Result) -> tuple[str, ...]:
+def _cells(result: RuleResult) -> tuple[str, ...]:
     figure = result.figure
     number = interval = ""
     if figure.estimate is not None:
@@ -87,7 +95,7 @@ def _cells(result: Result) -> tuple[str, ...]:
         number,
         interval,
         *("" if number is None else count(number) for number in (figure.n, figure.persons)),
-        allowed(figure),
+        format_threshold(figure),
     )
 
 
@@ -103,7 +111,7 @@ _NOT_IN_XML = re.compile(
 )  # as XML 1.0 defines characters
 
 
-def junit(gated: Gated) -> bytes:
+def junit(gated: GateResult) -> bytes:
     failures = sum(result.effect is Effect.CLOSES for result in gated.results)
     skipped = sum(result.verdict is Verdict.SKIPPED for result in gated.results)
     numbers = {"tests": len(gated.results), "failures": failures, "errors": 0, "skipped": skipped}
@@ -117,7 +125,7 @@ def junit(gated: Gated) -> bytes:
     return text + b"\n"
 
 
-def _add_case(suite: ElementTree.Element, result: Result) -> None:
+def _add_case(suite: ElementTree.Element, result: RuleResult) -> None:
     name = _xml_text(f"{result.rule}: {result.about}" if result.about else result.rule)
     case = ElementTree.SubElement(suite, "testcase", classname=f"stillme.gate.{_xml_text(result.kind)}", name=name)
     case.set("time", "0")
@@ -142,10 +150,10 @@ HOME = "https://github.com/stillme/stillme"
 _LEVELS = {Effect.CLOSES: "error", Effect.WARNS: "warning"}
 
 
-def sarif(gated: Gated) -> bytes:
+def sarif(gated: GateResult) -> bytes:
     """What passes is counted in the run's properties and is no result: tools that show SARIF show every result as
     something to fix."""
-    first_by_id: dict[str, Result] = {}
+    first_by_id: dict[str, RuleResult] = {}
     for result in gated.results:
         first_by_id.setdefault(_sarif_id(result), result)
     rules = [
@@ -164,12 +172,12 @@ def sarif(gated: Gated) -> bytes:
     return (json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n").encode()
 
 
-def _sarif_id(result: Result) -> str:
+def _sarif_id(result: RuleResult) -> str:
     """A rule of the policy has its index in its id, so that two rules of one kind differ."""
     return COMPLETE if result.place is None else f"{result.kind}-{result.place + 1}"
 
 
-def _sarif_result(result: Result, ids: list[str], policy: Path) -> dict[str, Any]:
+def _sarif_result(result: RuleResult, ids: list[str], policy: Path) -> dict[str, Any]:
     # Code scanning wants a path relative to where the command runs, where the policy lies there.
     path, here = policy.absolute(), Path.cwd()
     uri = quote((path.relative_to(here) if path.is_relative_to(here) else path).as_posix())

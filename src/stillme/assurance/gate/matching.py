@@ -15,13 +15,13 @@ from stillme.assurance.gate.policy import (
     Calibration,
     Claims,
     Disparity,
-    Figured,
+    GroupRule,
     Missingness,
     NetDirection,
-    OfGroups,
     Rate,
     RefusalGap,
     Rule,
+    ThresholdRule,
 )
 from stillme.core.yaml import unknown
 from stillme.protocol import Protocol
@@ -32,7 +32,7 @@ Mismatch = tuple[str, str]
 # What a rule says without saying it
 
 
-def dimension_of(rule: OfGroups, protocol: Protocol) -> str:
+def dimension_of(rule: GroupRule, protocol: Protocol) -> str:
     """The rule's own, else that of the groups that it names, else that of the reference group."""
     if rule.dimension is not None:
         return rule.dimension
@@ -55,7 +55,7 @@ def mismatches(rule: Rule, evidence: Evidence) -> Iterator[Mismatch]:
     """Yield everything that a rule names and that is not there."""
     yield from _words("editor", rule.editor, "editor of the run", evidence.editors)
     dimensions = evidence.protocol.groups.dimensions
-    if isinstance(rule, OfGroups) and rule.dimension is not None and rule.dimension not in dimensions:
+    if isinstance(rule, GroupRule) and rule.dimension is not None and rule.dimension not in dimensions:
         yield "dimension", unknown(rule.dimension, "dimension", dimensions)
         return
     match rule:
@@ -109,7 +109,7 @@ def _axis(rule: NetDirection, evidence: Evidence) -> Iterator[Mismatch]:
         yield "axis", f"nothing has a score on '{axis}'"
 
 
-def _groups_or_worst(rule: Figured, evidence: Evidence) -> Iterator[Mismatch]:
+def _groups_or_worst(rule: ThresholdRule, evidence: Evidence) -> Iterator[Mismatch]:
     if rule.group is not None:
         yield from _groups(rule, rule.group, evidence)
     elif WORST in rule.over and {"over", "dimension"} & rule.model_fields_set:
@@ -134,13 +134,13 @@ def _outcome(outcome: str, evidence: Evidence) -> Iterator[Mismatch]:
         yield "outcome", f"nothing has a score on '{outcomes[outcome].axis}', so '{outcome}' is not known"
 
 
-def _two_groups(rule: OfGroups, evidence: Evidence) -> Iterator[Mismatch]:
+def _two_groups(rule: GroupRule, evidence: Evidence) -> Iterator[Mismatch]:
     dimension = dimension_of(rule, evidence.protocol)
     if len(evidence.groups(dimension)) < 2:
         yield "dimension", f"nobody can be compared by {dimension}: that takes persons of two groups"
 
 
-def _groups(rule: OfGroups, groups: Sequence[str], evidence: Evidence) -> Iterator[Mismatch]:
+def _groups(rule: GroupRule, groups: Sequence[str], evidence: Evidence) -> Iterator[Mismatch]:
     dimension = dimension_of(rule, evidence.protocol)
     declared, present = evidence.protocol.groups.ids(dimension), evidence.groups(dimension)
     for group in groups:

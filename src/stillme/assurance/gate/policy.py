@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from stillme.core.errors import FaultsError, InputError
-from stillme.core.yaml import Document, Frozen, faults_of, read_text, unknown
+from stillme.core.errors import ConfigIssuesError, InputError
+from stillme.core.yaml import Document, StrictModel, faults_of, read_text, unknown
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Text
 from stillme.stats.disparity import is_wanted
@@ -55,7 +55,7 @@ WORST: Whom = "worst_group"
 BOTH = (EVERYONE, WORST)
 
 
-class Rule(Frozen):
+class Rule(StrictModel):
     """What every rule has. `editor`: the one that it is about, else each. `undecided`: else as the policy says."""
 
     kind: str
@@ -66,26 +66,26 @@ class Rule(Frozen):
     optional: bool = False
 
 
-class OfGroups(Rule):
+class GroupRule(Rule):
     """`dimension`: else that of the reference group."""
 
     dimension: Text | None = None
 
 
-class Figured(OfGroups):
+class ThresholdRule(GroupRule):
     """A rule on a figure of everyone and of the worst group; or, with `group`, of these groups alone."""
 
     group: Several | None = None
     over: tuple[Whom, ...] = Field(default=BOTH, min_length=1)
 
     @model_validator(mode="after")
-    def _a_group_is_nobody_else(self) -> Figured:
+    def _a_group_is_nobody_else(self) -> ThresholdRule:
         if self.group is not None and "over" in self.model_fields_set:
             raise ValueError("give either group or over: a named group is neither everyone nor the worst one")
         return self
 
 
-class Rate(Figured):
+class Rate(ThresholdRule):
     """How often an outcome happens."""
 
     outcome: Text
@@ -98,7 +98,7 @@ class Rate(Figured):
         return self
 
 
-class NetDirection(Figured):
+class NetDirection(ThresholdRule):
     """Which way a signed axis moves on balance: the share above no change less the share below."""
 
     axis: Text | None = None
@@ -111,7 +111,7 @@ class NetDirection(Figured):
         return self
 
 
-class Disparity(OfGroups):
+class Disparity(GroupRule):
     """How far groups lie apart: all of them (max − min, corrected and gated), or the worst from the reference."""
 
     outcome: Text
@@ -126,13 +126,13 @@ class Disparity(OfGroups):
         return self
 
 
-class RefusalGap(OfGroups):
+class RefusalGap(GroupRule):
     """How far groups lie apart in how often they are refused an edit."""
 
     at_most: Share
 
 
-class Missingness(OfGroups):
+class Missingness(GroupRule):
     """The share without a score, and how far groups lie apart in it."""
 
     at_most: Share | None = None
@@ -176,7 +176,7 @@ def _check_bounds(at_least: float | None, at_most: float | None) -> None:
         raise ValueError(f"at_least {at_least:g} is above at_most {at_most:g}")
 
 
-class Head(Frozen):
+class Head(StrictModel):
     """policy.yaml, its rules unread."""
 
     stillme: Literal[1]
@@ -187,7 +187,7 @@ class Head(Frozen):
 
 
 @dataclass(frozen=True)
-class Placed:
+class LocatedRule:
     """A rule, its index in the policy, and its line in the file."""
 
     rule: Rule
@@ -203,7 +203,7 @@ class Placed:
 class Policy:
     path: Path
     head: Head
-    rules: tuple[Placed, ...]
+    rules: tuple[LocatedRule, ...]
     document: Document
 
     def otherwise(self, rule: Rule) -> Otherwise:
@@ -218,18 +218,18 @@ def read_head(path: Path) -> tuple[Document, Head]:
     document = Document(str(path), read_text(path))
     head = document.read_as(Head)
     if head is None:
-        raise FaultsError(document.faults)
+        raise ConfigIssuesError(document.faults)
     return document, head
 
 
 def read(path: Path, protocol: Protocol) -> Policy:
     """Read the policy, with the faults of all its rules noted in `document`."""
     document, head = read_head(path)
-    rules: list[Placed] = []
+    rules: list[LocatedRule] = []
     for index, raw in enumerate(head.rules):
         rule = _read_rule(raw, index, document, protocol)
         if rule is not None:
-            rules.append(Placed(rule=rule, index=index, line=document.line(("rules", index))))
+            rules.append(LocatedRule(rule=rule, index=index, line=document.line(("rules", index))))
     names: set[str] = set()
     for placed in rules:
         if placed.rule.name and placed.rule.name in names:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stillme.analysis.numbers import bracket, capital, count, percent, plural, points
-from stillme.assurance.gate.evidence import Left
+from stillme.assurance.gate.evidence import MissingWork
 from stillme.assurance.gate.policy import Otherwise, Severity
 from stillme.stats.intervals import LEVEL
 
@@ -38,7 +38,7 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class ThresholdCheck:
     """A number with its interval and its threshold. `what`: in words; `who`: of whom, and `brief`: in few
     words; `n`: of how many `things`.
 
@@ -71,14 +71,14 @@ _NOT_IN_JSON = ("verdict", "more", "why", "brief")  # the result's verdict and s
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class RuleResult:
     """One verdict. `place`: the rule's index in the policy, None of what is not a rule; `line`: its line there."""
 
     rule: str
     kind: str
     place: int | None
     line: int
-    figure: Figure
+    figure: ThresholdCheck
     verdict: Verdict
     effect: Effect
     message: str
@@ -107,13 +107,13 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Gated:
+class GateResult:
     """The gate, of what by which policy."""
 
     run: str
     policy: Path
     name: str
-    results: tuple[Result, ...]
+    results: tuple[RuleResult, ...]
 
     @property
     def is_open(self) -> bool:
@@ -183,7 +183,7 @@ def _verdict_below(low: float | None, high: float | None, at_most: float) -> Ver
     return Verdict.FAIL if low is not None and low > at_most else Verdict.UNDECIDED
 
 
-def decided(figure: Figure) -> Verdict:
+def decide_verdict(figure: ThresholdCheck) -> Verdict:
     if figure.verdict is not None:
         return figure.verdict
     return verdict_on(figure.low, figure.high, figure.at_least, figure.at_most)
@@ -205,7 +205,7 @@ def effect_of(verdict: Verdict, severity: Severity, undecided: Otherwise) -> Eff
     return Effect.NONE
 
 
-def check_completeness(left: Left | None, otherwise: Otherwise, line: int) -> Result:
+def check_completeness(left: MissingWork | None, otherwise: Otherwise, line: int) -> RuleResult:
     """Whether everything that was asked for is there. `line`: of `incomplete` in the policy."""
     verdict, made, brief = Verdict.PASS, Effect.NONE, "the run"
     message = "Everything that was asked for is there."
@@ -217,12 +217,12 @@ def check_completeness(left: Left | None, otherwise: Otherwise, line: int) -> Re
         counts = ((left.edits, "edits"), (left.verdicts, "verdicts"))
         missing = " and ".join(plural(number, noun) for number, noun in counts if number)
         message = f"The run is not finished: {missing} missing. Go on with `stillme run`, then gate it again."
-    return Result(
+    return RuleResult(
         rule=COMPLETE,
         kind=COMPLETE,
         place=None,
         line=line,
-        figure=Figure(what="everything asked for", brief=brief),
+        figure=ThresholdCheck(what="everything asked for", brief=brief),
         verdict=verdict,
         effect=made,
         message=message,
@@ -232,7 +232,7 @@ def check_completeness(left: Left | None, otherwise: Otherwise, line: int) -> Re
 # In sentences
 
 
-def allowed(figure: Figure) -> str:
+def format_threshold(figure: ThresholdCheck) -> str:
     """The threshold in words.
 
     >>> allowed(Figure(what="x", at_most=0.1)).replace(chr(160), " ")
@@ -246,20 +246,20 @@ def allowed(figure: Figure) -> str:
     )
 
 
-def sentence(figure: Figure, verdict: Verdict) -> str:
+def sentence(figure: ThresholdCheck, verdict: Verdict) -> str:
     """Of whom, the number, the interval, of how many, the threshold, why that is the verdict, and what else."""
     whose = f"{figure.editor}, {figure.who}" if figure.editor else capital(figure.who)
     counts = [f"{count(figure.n)} {figure.things}"] if figure.n else []
     counts += [plural(figure.persons, "persons")] if figure.persons else []
     denominators = f" ({', '.join(counts)})" if counts else ""
     parts = [f"{whose}: {figure.what}{_estimate(figure)}{denominators}."]
-    if limit := allowed(figure):
+    if limit := format_threshold(figure):
         verb = "Allowed" if figure.at_least is None else "Asked for"
         parts.append(f"{verb}: {limit}; {_reason(figure, verdict)}.")
     return " ".join([*parts, figure.more] if figure.more else parts)
 
 
-def _estimate(figure: Figure) -> str:
+def _estimate(figure: ThresholdCheck) -> str:
     if figure.estimate is None:
         return "" if figure.verdict is not None else " has no number"
     value = f"{points(figure.estimate)} points" if figure.is_difference else percent(figure.estimate)
@@ -269,7 +269,7 @@ def _estimate(figure: Figure) -> str:
     return f" {value} {bracket(figure.low, figure.high)}" if has_interval else f" {value}, no interval"
 
 
-def _reason(figure: Figure, verdict: Verdict) -> str:
+def _reason(figure: ThresholdCheck, verdict: Verdict) -> str:
     if figure.is_counted:
         return "counted, so it needs no interval"
     if verdict is Verdict.PASS:

@@ -8,12 +8,12 @@ from stillme.cli.render import wrap
 from stillme.core.records import CONTROLS, DIAGNOSE
 from stillme.core.text import table
 from stillme.plan.config import Config
-from stillme.steps.forecast import ENOUGH, Ahead, Cost, JudgeAhead, Outlook
+from stillme.steps.forecast import MIN_CALLS_FOR_ESTIMATE, Cost, EditorForecast, Forecast, JudgeForecast
 
 NAME_WIDTH = 26  # columns of an editor's or a judge's name
 
 
-def render_plan(config: Config, plan: Outlook) -> str:
+def render_plan(config: Config, plan: Forecast) -> str:
     """Return the whole plan as text."""
     has_experiments = any(row.experiment not in (DIAGNOSE, CONTROLS) for row in plan.experiments)
     size = f"{plan.portraits} portraits × {plan.prompts} prompts × {plan.editors} editors"
@@ -61,7 +61,7 @@ def render_plan(config: Config, plan: Outlook) -> str:
 # Tables
 
 
-def _experiments(plan: Outlook) -> Iterator[str]:
+def _experiments(plan: Forecast) -> Iterator[str]:
     """Each with its trials, calls and cost."""
     rows, notes = [], []
     for row in plan.experiments:
@@ -82,7 +82,7 @@ def _experiments(plan: Outlook) -> Iterator[str]:
     yield ""
 
 
-def _editors(plan: Outlook) -> Iterator[str]:
+def _editors(plan: Forecast) -> Iterator[str]:
     rows = []
     for editor in plan.ahead:
         counts = (editor.images, editor.trials, editor.controls, editor.done, editor.missing)
@@ -94,7 +94,7 @@ def _editors(plan: Outlook) -> Iterator[str]:
     yield ""
 
 
-def _judges(plan: Outlook) -> Iterator[str]:
+def _judges(plan: Forecast) -> Iterator[str]:
     rows = []
     for judge in plan.judges:
         how = "here" if not judge.is_remote else "live" if judge.batch_wait_s is None else "batch"
@@ -126,7 +126,7 @@ def _shorten(name: str) -> str:
 # Sentences that no table has room for
 
 
-def _notes(plan: Outlook) -> Iterator[str]:
+def _notes(plan: Forecast) -> Iterator[str]:
     """Yield where times and prices come from, what is needed, and what has no effect."""
     sentences: list[str] = []
     for editor in plan.ahead:
@@ -147,11 +147,11 @@ def _notes(plan: Outlook) -> Iterator[str]:
         yield ""
 
 
-def _sources_of_times(plan: Outlook) -> Iterator[str]:
+def _sources_of_times(plan: Forecast) -> Iterator[str]:
     live_judges = [
         judge for judge in plan.judges if judge.calls and judge.is_remote and judge.batch_wait_s is None
     ]
-    rows: list[tuple[str, Ahead | JudgeAhead]] = [(editor.editor, editor) for editor in plan.ahead]
+    rows: list[tuple[str, EditorForecast | JudgeForecast]] = [(editor.editor, editor) for editor in plan.ahead]
     rows += [(judge.judge, judge) for judge in live_judges]
     measured = []
     for name, row in rows:
@@ -163,10 +163,10 @@ def _sources_of_times(plan: Outlook) -> Iterator[str]:
         yield f"Times of {', '.join(measured)} are those of this run's own calls."
     if any(not row.measured and row.missing for _, row in rows):
         others = "of the others " if measured else ""
-        yield f"Times {others}are guesses until {ENOUGH} calls of an editor or a judge are done."
+        yield f"Times {others}are guesses until {MIN_CALLS_FOR_ESTIMATE} calls of an editor or a judge are done."
 
 
-def _backend_notes(name: str, row: Ahead | JudgeAhead, calls: int) -> Iterator[str]:
+def _backend_notes(name: str, row: EditorForecast | JudgeForecast, calls: int) -> Iterator[str]:
     if row.price_date and calls:
         yield f"{name}: prices as of {row.price_date}; they change without notice."
     if not row.cost.known:
@@ -177,7 +177,7 @@ def _backend_notes(name: str, row: Ahead | JudgeAhead, calls: int) -> Iterator[s
         yield f"{name}: {caveat}"
 
 
-def _memory(editor: Ahead, plan: Outlook) -> Iterator[str]:
+def _memory(editor: EditorForecast, plan: Forecast) -> Iterator[str]:
     if editor.vram_gb is None:
         return
     need = f"{editor.editor}: needs about {editor.vram_gb:g} GB of GPU memory"
@@ -191,7 +191,7 @@ def _memory(editor: Ahead, plan: Outlook) -> Iterator[str]:
         yield f"{need}; {'' if fits else 'too much for '}this machine{' has' if fits else ''}: {cards}."
 
 
-def _calibration(plan: Outlook) -> Iterator[str]:
+def _calibration(plan: Forecast) -> Iterator[str]:
     """Yield what is known of the judges before they are paid for."""
     verdicts = [f"{row.judge} {row.verdict}" for row in plan.calibration if row.verdict]
     if verdicts:
@@ -204,7 +204,7 @@ def _calibration(plan: Outlook) -> Iterator[str]:
         )
 
 
-def _budget(plan: Outlook) -> Iterator[str]:
+def _budget(plan: Forecast) -> Iterator[str]:
     """Yield whether the limit is enough for what is missing, where there is one."""
     if plan.budget_usd is None:
         return

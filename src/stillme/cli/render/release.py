@@ -10,9 +10,9 @@ from stillme.cli.render import WIDTH, wrap
 from stillme.core.text import plainly, table
 
 if TYPE_CHECKING:
-    from stillme.assurance.compare import Compared
-    from stillme.assurance.evidence import Bundled, Verified
-    from stillme.assurance.gate import Gated
+    from stillme.assurance.compare import ComparisonResult
+    from stillme.assurance.evidence import BundleResult, VerificationResult
+    from stillme.assurance.gate import GateResult
     from stillme.stats.lint import Linted
 
 MAX_LISTED = 12  # faults and differences that are printed one by one
@@ -20,18 +20,18 @@ MAX_LISTED = 12  # faults and differences that are printed one by one
 # Evidence
 
 
-def render_bundle(bundle: Bundled) -> str:
+def render_bundle(bundle: BundleResult) -> str:
     manifest = bundle.manifest
     sizes = f"{len(manifest.files):,} files, {bundle.n_bytes / 2**20:,.1f} MB"
     return f"Bundle: {sizes}, SHA-256 over all files {manifest.sha256}\n{bundle.path}"
 
 
-def render_verification(verified: Verified) -> str:
+def render_verification(verified: VerificationResult) -> str:
     """Without what could steer a terminal: what a bundle says may be a stranger's words."""
     return "\n".join(plainly(line) for line in _verification(verified))
 
 
-def _verification(verified: Verified) -> Iterator[str]:
+def _verification(verified: VerificationResult) -> Iterator[str]:
     manifest, compared = verified.manifest, verified.compared
     yield f"{verified.path}: {len(manifest.files):,} files, SHA-256 over all {manifest.sha256}"
     yield from verified.notes
@@ -62,7 +62,7 @@ def _first_few(items: Sequence[object], noun: str) -> Iterator[str]:
 # Two versions
 
 
-def render_versions(compared: Compared) -> str:
+def render_versions(compared: ComparisonResult) -> str:
     """What was compared, the tables that are needed first, its findings."""
     from stillme.analysis.tables.tables import text
     from stillme.assurance.compare.findings import scope, sentences
@@ -116,7 +116,7 @@ _RULE, _ABOUT = 2, 3  # the columns that give way where a row does not fit
 _UNITS = "In percent, or in percentage points where no % stands; brackets are 95 % intervals."
 
 
-def render_gate(gated: Gated) -> str:
+def render_gate(gated: GateResult) -> str:
     """Every verdict in a line, a sentence on whatever did not pass, the gate last."""
     head = f"{plainly(gated.name)}: {plainly(gated.run)} by {gated.policy}"
     rows = []

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from stillme.core.records import Status
 from stillme.core.text import table
-from stillme.sources import Reason, Remark
+from stillme.sources import Reason, RowIssue
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.pools import Grid
-from stillme.sources.selection.progress import Standing
+from stillme.sources.selection.progress import SelectionProgress
 from stillme.sources.selection.sample import Sampled
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _outside_the_grid(outside: Mapping[str, int]) -> Iterator[str]:
         yield f"Outside the grid: {sum(outside.values()):,} rows ({listed}{rest})."
 
 
-def _skipped_rows(reasons: Mapping[str, int], remarks: Sequence[Remark]) -> Iterator[str]:
+def _skipped_rows(reasons: Mapping[str, int], remarks: Sequence[RowIssue]) -> Iterator[str]:
     for keeps, head in ((False, "Skipped"), (True, "Changed, and kept")):
         counts = {Reason(word): count for word, count in reasons.items() if Reason(word).keeps is keeps}
         if counts:
@@ -126,7 +126,7 @@ def _share(passed: int, measured: int) -> str:
     return f"{passed / measured:.0%}" if measured else "none"
 
 
-def render_progress(standing: Standing) -> str:
+def render_progress(standing: SelectionProgress) -> str:
     """How far a selection is."""
     places = standing.cells * standing.per_cell
     pools = f"{len(standing.pools)} pools" if len(standing.pools) != 1 else "1 pool"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine.backends import BackendContext, PreparedEditor
 from stillme.judges import PLANTED_SCORE
 from stillme.protocol import Protocol
-from stillme.protocol.schema import Kind
+from stillme.protocol.schema import CalibrationPairKind
 
 if TYPE_CHECKING:
     from stillme.judges.calibration.pairs import Maker
@@ -23,7 +23,7 @@ _MARK = "[calibration] "
 _WORDS = {"label", "expects", "asks", "swaps"}  # of a kind, that change no pixel
 
 
-def instruction(kind: Kind) -> str:
+def instruction(kind: CalibrationPairKind) -> str:
     """The maker's instruction; a pair that is shown the other way round is the same picture."""
     return f"{_MARK}{kind.swaps or kind.id}"
 
@@ -40,10 +40,10 @@ def planted(protocol: Protocol, kind: str) -> dict[str, float]:
     return {PLANTED_SCORE + axis: expectation.score for axis, expectation in expected.items()}
 
 
-class Settings(Frozen):
+class Settings(StrictModel):
     """The kinds that are made."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[CalibrationPairKind, ...]
 
 
 def prepare(settings: Settings, context: BackendContext) -> PreparedEditor[Maker]:

@@ -21,14 +21,14 @@ from stillme.core.colour import srgb_to_lab
 from stillme.core.images import Pixels
 from stillme.core.records import DELTA_L, OTHER_HEAD, EditReply, EditRequest, Status
 from stillme.judges.calibration import kind_of
-from stillme.protocol.schema import Kind
+from stillme.protocol.schema import CalibrationPairKind
 from stillme.sources import heads
 from stillme.sources.heads import key_in
 from stillme.sources.heads.colour import Bytes, Floats
 
 if TYPE_CHECKING:
     from stillme.measures.faces import Mesh
-    from stillme.measures.view import Optics
+    from stillme.measures.view import VisionModels
 
 SKIN_WITHIN, NO_SKIN_BEYOND = 1.0, 1.6  # distances from the sure skin's colour, in units of its spread
 MIN_SPREAD = (9.0, 4.5, 4.5)  # L*, a*, b*: at least so much skin differs over one face, in light and shade
@@ -40,7 +40,7 @@ EDGE_BLUR = 0.012  # of the face's height: how far an edge is blurred
 class Maker:
     """One set of kinds."""
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
+    def __init__(self, kinds: Iterable[CalibrationPairKind]) -> None:
         self.kinds = {kind.id: kind for kind in kinds}
         self._finder = SkinFinder()
 
@@ -131,10 +131,10 @@ class SkinFinder:
         return np.asarray(np.clip(matte, 0, 1) * 255 + 0.5, np.uint8)
 
     @cached_property
-    def _optics(self) -> Optics:
-        from stillme.measures.view import Optics
+    def _optics(self) -> VisionModels:
+        from stillme.measures.view import VisionModels
 
-        return Optics()
+        return VisionModels()
 
 
 def grow_skin(picture: Pixels, sure: NDArray[np.bool_], mesh: Mesh) -> Floats:

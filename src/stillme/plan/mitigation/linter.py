@@ -17,7 +17,7 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.engine import hosted
 
 WORDS = Path(__file__).with_name("words.yaml")
@@ -27,7 +27,7 @@ AGE: Kind = "age"
 Kind = Literal["race", "ethnicity", "gender", "age"]
 Lists = tuple[tuple[str, ...], ...]
 PERSON, BODY, THING = "person", "body", "thing"  # what a word may describe
-NEAR = 5  # words: what is further away is not what a word describes
+MAX_WORDS_APART = 5  # words: what is further away is not what a word describes
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\d+(?:['’]?s\b)?")
 _ENDS = re.compile(r"[.!?:\n]")
 _BREAKS = re.compile(r"[.!?:;,()\n]")
@@ -42,7 +42,7 @@ class Leak(NamedTuple):
     start: int
 
 
-class Words(Frozen):
+class Words(StrictModel):
     """words.yaml."""
 
     always: dict[Kind, Lists]
@@ -201,7 +201,7 @@ class _Reader:
 
     def _ahead(self, place: int) -> Iterator[_Token]:
         """The next few words, up to where a clause ends."""
-        for token in self.tokens[place : place + NEAR]:
+        for token in self.tokens[place : place + MAX_WORDS_APART]:
             if token.breaks:
                 return
             yield token
@@ -268,7 +268,7 @@ class _Reader:
         if self._first(shared) in (BODY, THING):
             return False
         is_ascribed = self.tokens[place - 1].word in self.words.ascribing
-        behind = self._first(reversed(self.tokens[max(0, place - NEAR) : place]))
+        behind = self._first(reversed(self.tokens[max(0, place - MAX_WORDS_APART) : place]))
         return is_ascribed or behind not in (BODY, THING)
 
     def _first(self, tokens: Iterable[_Token]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from stillme.core.records import Status, digest
-from stillme.judges.ensemble import Standing
+from stillme.judges.ensemble import ScoreSource
 from stillme.protocol import Protocol
 from stillme.protocol.schema import Outcome
 from stillme.stats.outcomes import happened
@@ -144,7 +144,7 @@ def cases(trials: pl.DataFrame, axes: pl.DataFrame, protocol: Protocol, number: 
 
 def _agreement() -> pl.Expr:
     same = (pl.col("judges") > 1) & (pl.col("spread") == 0)
-    near = pl.col("standing") == Standing.AGREED.value
+    near = pl.col("standing") == ScoreSource.AGREED.value
     return pl.when(same).then(0).when(near).then(1).otherwise(2)
 
 

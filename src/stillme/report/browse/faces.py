@@ -50,10 +50,10 @@ class Veil:
     def picture(self, content: bytes, side: int, people: int = 1) -> Pixels:
         """The whole picture, its longer side brought to `side`. `people`: how many faces it has at least."""
         if self.faces == SHOW:
-            return images.reduced(content, side)
+            return images.decode_thumbnail(content, side)
         if self.faces == NONE:
             raise ValueError("pictures are left out")
-        looked_at = images.reduced(content, max(side, LOOKED_AT))
+        looked_at = images.decode_thumbnail(content, max(side, LOOKED_AT))
         hidden = Image.fromarray(blurred(looked_at, self._found(looked_at), people))
         hidden.thumbnail((side, side), Image.Resampling.BOX)
         return np.asarray(hidden)
@@ -72,9 +72,9 @@ def can_look() -> bool:
 
 
 def _finder() -> Any:
-    from stillme.measures.faces import Finder
+    from stillme.measures.faces import FaceDetector
 
-    return Finder(LEAST_SCORE)
+    return FaceDetector(LEAST_SCORE)
 
 
 def blurred(picture: Pixels, boxes: Sequence[Box], people: int = 1) -> Pixels:

@@ -106,7 +106,7 @@ def scores_of(run: Run, verdicts: Sequence[str], axes: Sequence[str]) -> dict[st
 def _score(state: State, trial: Trial, one: Mapping[str, Any], given: Mapping[str, Any]) -> list[Any]:
     """Axis, each judge's score or why there is none, the mean, decisions; what holds stands in the index."""
     decided = state.decided.get((trial.edit, trial.prompt, one["axis"]), [])
-    said = [[a.at[:19].replace("T", " "), a.who, a.score, a.withdrawn, a.why] for a in decided]
+    said = [[a.at[:19].replace("T", " "), a.reviewer, a.score, a.withdrawn, a.reason] for a in decided]
     mean = None if one["mean"] is None else round(one["mean"], 2)
     return [one["axis"], _by_judges(state, trial, one["axis"], given), mean, said]
 

@@ -241,7 +241,7 @@ def _studies(known_: Known) -> Iterator[Data]:
     studies = known_.run.studies()
     if not studies:
         return
-    every = frames.rated(known_.run)
+    every = frames.ratings_frame(known_.run)
     gates = known_.tables.get("reliability")
     kept = [] if gates is None else [row for row in rows(gates) if row.get("sample") == "kept"]
     named = {

@@ -21,7 +21,7 @@ from pydantic import Field, StrictBool
 
 from stillme.core.errors import InputError, StillmeError
 from stillme.core.records import Adjudication, Trial
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.ledger import Run
 from stillme.ledger.run import mark_of, now
 from stillme.protocol.schema import Axis
@@ -48,7 +48,7 @@ class RefusedError(StillmeError):
     """Understood, and not possible as things stand; the sentence says why."""
 
 
-class Decision(Frozen):
+class Decision(StrictModel):
     """What a reviewer says of one axis of one edit. `op` names the request in the browser that sends it."""
 
     op: UUID
@@ -237,8 +237,8 @@ class Desk:
             prompt=trial.prompt,
             axis=axis.id,
             score=score,
-            who=who,
-            why=why,
+            reviewer=who,
+            reason=why,
             at=now(),
             withdrawn=said.withdraw,
         )
@@ -248,8 +248,8 @@ class Desk:
 
     def _last(self, one: Adjudication) -> Adjudication | None:
         """The newest word of the same person about the same thing, as the run has it."""
-        about = (one.edit, one.prompt, one.axis, one.who)
-        said = [a for a in self.run.adjudications() if (a.edit, a.prompt, a.axis, a.who) == about]
+        about = (one.edit, one.prompt, one.axis, one.reviewer)
+        said = [a for a in self.run.adjudications() if (a.edit, a.prompt, a.axis, a.reviewer) == about]
         return said[-1] if said else None
 
     def _is_said(self, one: Adjudication) -> bool:
@@ -258,7 +258,7 @@ class Desk:
             return False
         if one.withdrawn and last.withdrawn:
             return True
-        return (last.score, last.why, last.withdrawn) == (one.score, one.why, one.withdrawn)
+        return (last.score, last.reason, last.withdrawn) == (one.score, one.reason, one.withdrawn)
 
 
 def _score(said: Decision, axis: Axis) -> int | None:

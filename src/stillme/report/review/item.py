@@ -204,7 +204,7 @@ def _said(axis: Axis, score: int | None, otherwise: str) -> Said:
 
 def _holding(decisions: Sequence[Adjudication]) -> dict[str, Adjudication]:
     """Person -> the newest word of that person, unless it was taken back."""
-    newest = {one.who: one for one in decisions}
+    newest = {one.reviewer: one for one in decisions}
     return {who: one for who, one in newest.items() if not one.withdrawn}
 
 

@@ -15,7 +15,7 @@ import polars as pl
 from stillme.analysis import experiments
 from stillme.analysis.frames import Tidy, adjudicated, ensembles, kept, tidy
 from stillme.core.records import CALIBRATE, STEREOTYPE, TARGET_GENDER, Adjudication, Status, Trial
-from stillme.judges.ensemble import Standing
+from stillme.judges.ensemble import ScoreSource
 from stillme.ledger import Run
 from stillme.plan.design import Design, load_design
 from stillme.protocol import Protocol
@@ -121,7 +121,7 @@ def load(run: Run, design: Design | None = None, found: Tidy | None = None) -> S
     trials = _numbered(found.edits.filter(pl.col("experiment") != CALIBRATE))
     asked = _asked(found)
     looks: dict[str, list[tuple[str, str]]] = {}
-    for look in judging.looks(run, design):
+    for look in judging.judge_tasks(run, design):
         looks.setdefault(look.trial.edit, []).append((look.judge, look.key))
     seen = _seen(run, design, found)
     axes = _axes(run, trials, asked, found.judged, seen)
@@ -138,7 +138,7 @@ def _asked(found: Tidy) -> pl.DataFrame:
 
 def _seen(run: Run, design: Design, found: Tidy) -> pl.DataFrame:
     part = design.only([STEREOTYPE])
-    depicted = experiments.depicted(run, part, found, judging.looks(run, part))
+    depicted = experiments.depicted(run, part, found, judging.judge_tasks(run, part))
     return target.scored(classify(depicted, design.config.protocol))
 
 
@@ -188,7 +188,7 @@ def _axis_rows(scores: pl.DataFrame, beside: pl.DataFrame) -> pl.DataFrame:
     """`beside`: of every score its trial's row, and why it is missing where it is: how the first judge's look
     ended, unless a person cannot tell."""
     found = scores.select([name for name in _KEPT if name != "why"]).hstack(beside)
-    cannot = pl.col("standing") == Standing.CANNOT_TELL.value
-    reason = pl.when(cannot).then(pl.lit(Standing.CANNOT_TELL.value)).otherwise(pl.col("why"))
+    cannot = pl.col("standing") == ScoreSource.CANNOT_TELL.value
+    reason = pl.when(cannot).then(pl.lit(ScoreSource.CANNOT_TELL.value)).otherwise(pl.col("why"))
     missing = pl.when(pl.col("score").is_null()).then(reason.fill_null(Status.PENDING.value))
     return found.with_columns(why=missing).select("row", *_KEPT)

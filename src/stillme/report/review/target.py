@@ -10,7 +10,7 @@ import polars as pl
 
 from stillme.core.records import TARGET_GENDER, Trial
 from stillme.judges.depiction_form import PRESENTATIONS
-from stillme.judges.ensemble import Standing
+from stillme.judges.ensemble import ScoreSource
 from stillme.protocol.schema import Axis
 from stillme.stats.stereotype import ABSENT, UNCLEAR, decide
 
@@ -65,7 +65,7 @@ def rows(seen: pl.DataFrame, decided: pl.DataFrame) -> pl.DataFrame:
         standing=_standing(),
         open=pl.col("flagged") & ~looked,
         score=pl.when(looked).then("decided").otherwise("score"),
-        why=pl.when(looked).then(pl.lit(Standing.CANNOT_TELL.value)).otherwise("why"),
+        why=pl.when(looked).then(pl.lit(ScoreSource.CANNOT_TELL.value)).otherwise("why"),
     )
     return held.with_columns(why=pl.when(pl.col("score").is_null()).then("why"))
 
@@ -73,8 +73,10 @@ def rows(seen: pl.DataFrame, decided: pl.DataFrame) -> pl.DataFrame:
 def _standing() -> pl.Expr:
     """In the words of the ensemble, by the rule of the analysis; on the columns of judges and of people."""
     judges = pl.col("judges")
-    decided = pl.when(pl.col("decided").is_null()).then(pl.lit(Standing.CANNOT_TELL.value))
-    apart = pl.when("flagged").then(pl.lit(Standing.PRIMARY.value)).otherwise(pl.lit(Standing.AGREED.value))
-    few = pl.when(judges == 0).then(pl.lit(Standing.MISSING.value)).when(judges == 1)
-    by_judges = few.then(pl.lit(Standing.SINGLE.value)).otherwise(apart)
-    return pl.when("adjudicated").then(decided.otherwise(pl.lit(Standing.ADJUDICATED.value))).otherwise(by_judges)
+    decided = pl.when(pl.col("decided").is_null()).then(pl.lit(ScoreSource.CANNOT_TELL.value))
+    apart = pl.when("flagged").then(pl.lit(ScoreSource.PRIMARY.value)).otherwise(pl.lit(ScoreSource.AGREED.value))
+    few = pl.when(judges == 0).then(pl.lit(ScoreSource.MISSING.value)).when(judges == 1)
+    by_judges = few.then(pl.lit(ScoreSource.SINGLE.value)).otherwise(apart)
+    return (
+        pl.when("adjudicated").then(decided.otherwise(pl.lit(ScoreSource.ADJUDICATED.value))).otherwise(by_judges)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stillme.core.records import CONTROLS, DIAGNOSE, MITIGATE, STEREOTYPE, Status
-from stillme.judges.ensemble import Standing
+from stillme.judges.ensemble import ScoreSource
 from stillme.plan.design import Design
 from stillme.report.review import target
 from stillme.report.review.samples import APART, HIGHEST, LOWEST, NO
@@ -59,13 +59,13 @@ _WORDS: dict[str, dict[str, str]] = {
         ANY: "all asked",
     },
     "standing": {
-        Standing.AGREED: "judges agreed",
-        Standing.PRIMARY: "judges apart: the primary’s",
-        Standing.SINGLE: "one judge only",
-        Standing.MEDIAN: "median of the judges",
-        Standing.ADJUDICATED: "decided by a person",
-        Standing.CANNOT_TELL: "a person cannot tell",
-        Standing.MISSING: "missing",
+        ScoreSource.AGREED: "judges agreed",
+        ScoreSource.PRIMARY: "judges apart: the primary’s",
+        ScoreSource.SINGLE: "one judge only",
+        ScoreSource.MEDIAN: "median of the judges",
+        ScoreSource.ADJUDICATED: "decided by a person",
+        ScoreSource.CANNOT_TELL: "a person cannot tell",
+        ScoreSource.MISSING: "missing",
     },
     "single": {"yes": "yes"},
     "sort": {
@@ -95,7 +95,7 @@ class Words:
             "why": {
                 **statuses,
                 **target.WHY,
-                Standing.CANNOT_TELL: "a person cannot tell",
+                ScoreSource.CANNOT_TELL: "a person cannot tell",
                 Status.PENDING: "not judged yet",
             },
             "outcome": {name: outcome.label for name, outcome in protocol.rubrics.outcomes.items()},

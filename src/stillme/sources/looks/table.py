@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from stillme.core.errors import FaultsError
-from stillme.core.yaml import Document, Frozen
+from stillme.core.errors import ConfigIssuesError
+from stillme.core.yaml import Document, StrictModel
 
 Colour = tuple[int, int, int]
 
@@ -27,7 +27,7 @@ Written = Annotated[Colour, BeforeValidator(_colour)]
 Word = Annotated[str, Field(min_length=1)]
 
 
-class Look(Frozen):
+class Look(StrictModel):
     """What one prompt changes; the words name layers and, for marks and postures, functions."""
 
     id: Word
@@ -40,7 +40,7 @@ class Look(Frozen):
     notes: Word
 
 
-class Looks(Frozen):
+class Looks(StrictModel):
     """looks.yaml."""
 
     looks: tuple[Look, ...]
@@ -51,10 +51,10 @@ def parse(text: str) -> Mapping[str, Look]:
     document = Document(FILE, text)
     content = document.read_as(Looks)
     if content is None:
-        raise FaultsError(document.faults)
+        raise ConfigIssuesError(document.faults)
     rows = {look.id: look for look in content.looks}
     if len(rows) != len(content.looks):
-        raise FaultsError([document.fault(("looks",), "two rows have the same id")])
+        raise ConfigIssuesError([document.fault(("looks",), "two rows have the same id")])
     return rows
 
 

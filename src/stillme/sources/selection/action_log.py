@@ -137,7 +137,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Teller:
+class ActionDescriber:
     """Describes actions; knows candidates by their captions and criteria by their labels."""
 
     captions: Mapping[str, str]

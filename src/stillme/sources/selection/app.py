@@ -17,11 +17,17 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from stillme.sources.selection.action_log import Verb
-from stillme.sources.selection.cell_view import Sheet
+from stillme.sources.selection.cell_view import CellView
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.pools import Grid
 from stillme.sources.selection.screen import Screened
-from stillme.sources.selection.service import Asked, Desk, Filter, RefusedError, UnknownError
+from stillme.sources.selection.service import (
+    Filter,
+    RefusedError,
+    SelectionRequest,
+    SelectionService,
+    UnknownError,
+)
 from stillme.sources.selection.store import Store
 from stillme.web import server
 from stillme.web.app import make_tool_app
@@ -44,7 +50,7 @@ def make_app(
     screened: Screened | None = None,
 ) -> Starlette:
     """`findings`: sentences on groups that pass the pre-screen less often; `screened`: by default the store's."""
-    service = Desk(plan, store, reviewers, screened)
+    service = SelectionService(plan, store, reviewers, screened)
     sessions = Sessions(secret, reviewers)
     pictures = Pictures(store.path / "thumbnails", store.image, lambda: service.images)
     routes = [*Pages(service, sessions, tuple(findings)).routes(), *pictures.routes()]
@@ -90,7 +96,7 @@ async def _refuse_impossible(request: Request, error: Exception) -> Response:
 class Pages:
     """The pages and what their forms do."""
 
-    def __init__(self, service: Desk, sessions: Sessions, findings: tuple[str, ...]) -> None:
+    def __init__(self, service: SelectionService, sessions: Sessions, findings: tuple[str, ...]) -> None:
         self._service = service
         self._sessions = sessions
         self._findings = findings
@@ -189,7 +195,7 @@ class Pages:
     async def act_api(self, request: Request) -> Response:
         """Answers when the action is on disk, with the cell as it is then, for the script on its page."""
         reviewer, service = request.state.who, self._service
-        cell = await run_in_threadpool(service.act, reviewer, await read_json(request, Asked))
+        cell = await run_in_threadpool(service.act, reviewer, await read_json(request, SelectionRequest))
         sheet = service.sheet(reviewer, cell)
         state = {
             "cell": cell,
@@ -219,7 +225,7 @@ class Pages:
             cell = await run_in_threadpool(self._service.act, request.state.who, action)
         return RedirectResponse(cell_address(cell, show, saved=1), 303)
 
-    def _form_requests(self, form: dict[str, str]) -> Iterator[Asked]:
+    def _form_requests(self, form: dict[str, str]) -> Iterator[SelectionRequest]:
         """One request for each thing that a form changes; a form of boxes may change several."""
         fields: dict[str, Any] = {name: form[name] for name in ("op", "verb", "cell", "candidate") if name in form}
         if form.get("verb") != TICKS:
@@ -228,7 +234,7 @@ class Pages:
                 value = {"yes": True, "no": False}.get(str(value))
             elif value:
                 value = value.replace("\r\n", "\n")  # as forms send line ends
-            yield check(Asked, {**fields, "value": value})
+            yield check(SelectionRequest, {**fields, "value": value})
             return
         for criterion in self._service.criteria:
             is_ticked = f"box-{criterion.id}" in form
@@ -237,7 +243,7 @@ class Pages:
                     "op": str(uuid5(_parse_uuid(form.get("op", "")), criterion.id)),
                     "verb": Verb.TICK.value,
                 }
-                yield check(Asked, {**fields, "criterion": criterion.id, "value": is_ticked})
+                yield check(SelectionRequest, {**fields, "criterion": criterion.id, "value": is_ticked})
 
     async def compare(self, request: Request) -> Response:
         form = await read_own_form(request, self._sessions)
@@ -263,7 +269,7 @@ def cell_address(cell: str, show: Filter, **more: object) -> str:
     return f"/cell/{cell}?{query}"
 
 
-def grid_rows(grid: Grid, sheets: Sequence[Sheet]) -> list[tuple[str, Sequence[Sheet]]]:
+def grid_rows(grid: Grid, sheets: Sequence[CellView]) -> list[tuple[str, Sequence[CellView]]]:
     """The grid as a table: the last axis across, every combination of the others down."""
     axes = list(grid.axes.values())
     n_columns = len(axes[-1])

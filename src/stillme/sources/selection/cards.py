@@ -21,7 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from stillme.sources import Reason
 from stillme.sources.portraits import CSV, PARQUET
 from stillme.sources.selection.action_log import counts_by_pool, seconds_at_work
-from stillme.sources.selection.manifest import IMAGES, Column, Manifest, One
+from stillme.sources.selection.manifest import IMAGES, Column, Manifest, ManifestRow
 from stillme.sources.selection.progress import agreement_on_choices
 from stillme.sources.selection.store import by_cell
 
@@ -61,7 +61,7 @@ class Origin:
 
     name: str
     licence: str
-    rows: tuple[One, ...]
+    rows: tuple[ManifestRow, ...]
 
     @property
     def known(self) -> Licence | None:
@@ -69,7 +69,7 @@ class Origin:
 
 
 def origins(manifest: Manifest) -> list[Origin]:
-    rows_by_origin: dict[tuple[str, str], list[One]] = {}
+    rows_by_origin: dict[tuple[str, str], list[ManifestRow]] = {}
     for row in manifest.rows:
         rows_by_origin.setdefault((row.portrait.source, row.portrait.licence), []).append(row)
     return [Origin(name, note, tuple(rows)) for (name, note), rows in rows_by_origin.items()]
@@ -100,7 +100,7 @@ def licence(manifest: Manifest) -> str:
     return "\n".join(lines) + "\n"
 
 
-def changes(rows: Sequence[One]) -> list[str]:
+def changes(rows: Sequence[ManifestRow]) -> list[str]:
     """What was done to the files of the data set, with how many of them."""
     counts: Counter[str] = Counter()
     for row in rows:

@@ -74,7 +74,7 @@ class Card:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sheet:
+class CellView:
     """One cell as one reviewer has it."""
 
     cell: Cell
@@ -138,7 +138,7 @@ def view_cell(
     criteria: Sequence[Criterion],
     state: State,
     screened: Screened,
-) -> Sheet:
+) -> CellView:
     chosen = state.chosen.get(cell.id, ())
     cards = {}
     for number, candidate in enumerate(candidates, start=1):
@@ -162,7 +162,7 @@ def view_cell(
             checks=checks,
             chosen=key in chosen,
         )
-    return Sheet(
+    return CellView(
         cell=cell,
         cards=tuple(cards.values()),
         needed=needed(candidates, per_cell),

@@ -18,9 +18,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from stillme import sources
-from stillme.core.errors import Fault, FaultsError, InputError, disk
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, InputError, disk
 from stillme.core.records import digest
-from stillme.core.yaml import Document, Frozen, Path_, faults_of, path_from, read_text, unknown
+from stillme.core.yaml import Document, Path_, StrictModel, faults_of, path_from, read_text, unknown
 from stillme.engine import backends
 from stillme.protocol import Protocol, chosen
 from stillme.protocol.schema import Name, Portraits, Word
@@ -34,7 +34,7 @@ MAX_FILES_INSPECTED = 200  # enough to recognise a layout without listing a whol
 _UTKFACE_NAME = re.compile(r"^\d+_[01]_[0-4]_\d+\.")  # [age]_[gender]_[race]_[date].jpg
 
 
-class ReaderRow(Frozen):
+class ReaderRow(StrictModel):
     """One data set: which kind of reader, under which name, with which settings."""
 
     id: Name
@@ -45,14 +45,14 @@ class ReaderRow(Frozen):
 CustomGroups = dict[Word, tuple[str, ...]]  # group -> how the data set spells it
 
 
-class GridSettings(Frozen):
+class GridSettings(StrictModel):
     """Axis -> all of its groups, some of them, or custom groups with their spellings."""
 
     axes: dict[Word, Literal["all"] | tuple[Word, ...] | CustomGroups] | None = Field(default=None, min_length=1)
     per_cell: int = Field(default=1, ge=1, le=100)
 
 
-class PoolSettings(Frozen):
+class PoolSettings(StrictModel):
     """Pool n has the seed `seed + n - 1`."""
 
     count: int = Field(default=7, ge=1, le=99)
@@ -62,14 +62,14 @@ class PoolSettings(Frozen):
         return tuple(range(self.seed, self.seed + self.count))
 
 
-class Upscaling(Frozen):
+class Upscaling(StrictModel):
     """Portraits whose shorter side is below `to` are enlarged to it when they are exported."""
 
     method: Literal["lanczos", "bicubic", "none"] = "lanczos"
     to: int = Field(default=1024, ge=64, le=4096)
 
 
-class Selection(Frozen):
+class Selection(StrictModel):
     """The whole of selection.yaml."""
 
     stillme: Literal[1]
@@ -137,11 +137,11 @@ def load(path: Path, data_sets: bool = True) -> Plan:
     document = Document(str(path), read_text(path))
     selection = document.read_as(Selection)
     if selection is None:
-        raise FaultsError(document.faults)
+        raise ConfigIssuesError(document.faults)
     protocol = chosen(selection.protocol, path.parent, document)
     faults = [document.fault(location, message) for location, message in _check(selection, protocol)]
     if faults or protocol.portraits is None:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     requested = selection.grid.axes or dict.fromkeys(protocol.groups.dimensions, "all")
     custom_axes = {axis: groups for axis, groups in requested.items() if isinstance(groups, dict)}
     axes: dict[str, dict[str, str]] = {}
@@ -159,7 +159,7 @@ def load(path: Path, data_sets: bool = True) -> Plan:
         else:
             faults += data_set
     if faults:
-        raise FaultsError(faults)
+        raise ConfigIssuesError(faults)
     return Plan(
         selection=selection,
         protocol=protocol,
@@ -207,7 +207,7 @@ def _open_reader(
     document: Document,
     protocol: Protocol,
     custom_axes: Mapping[str, Mapping[str, Sequence[str]]],
-) -> DataSet | list[Fault]:
+) -> DataSet | list[ConfigIssue]:
     module = backends.load(sources.READERS, row.kind)
     model: type[BaseModel] = module.Settings
     try:
@@ -216,7 +216,7 @@ def _open_reader(
         reader: Reader = module.read(settings, path.parent, vocabulary)
     except ValidationError as error:
         return faults_of(error, document, model, location)
-    except FaultsError as error:
+    except ConfigIssuesError as error:
         return list(error.faults)
     except ValueError as error:
         return [document.fault(location, str(error))]

@@ -31,13 +31,13 @@ from stillme.sources.selection.action_log import Action
 from stillme.sources.selection.config import Plan, Upscaling
 from stillme.sources.selection.manifest import (
     IMAGES,
-    Chosen,
     Manifest,
     Picture,
     Review,
+    SelectedPortrait,
     gather,
     select_chosen,
-    undecided,
+    undecided_cells,
 )
 from stillme.sources.selection.store import Store
 
@@ -60,7 +60,7 @@ def export_portraits(
     chosen = select_chosen(plan, store, review)
     if not chosen:
         raise InputError("No portrait was chosen yet.", "Choose some with `stillme sources select` first.")
-    open_cells = undecided(plan, store, review.state)
+    open_cells = undecided_cells(plan, store, review.state)
     if open_cells and not partial:
         labels = "; ".join(cell.label for cell in open_cells[:MAX_LISTED])
         more = f"; and {len(open_cells) - MAX_LISTED} more" if len(open_cells) > MAX_LISTED else ""
@@ -91,11 +91,11 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 
 def _write_pictures(
-    plan: Plan, store: Store, chosen: Sequence[Chosen], folder: Path, progress: Progress
-) -> list[tuple[Chosen, Picture]]:
+    plan: Plan, store: Store, chosen: Sequence[SelectedPortrait], folder: Path, progress: Progress
+) -> list[tuple[SelectedPortrait, Picture]]:
     with progress.stage("Portraits", len(chosen)) as stage, ThreadPoolExecutor(os.cpu_count()) as pool:
 
-        def write_picture(item: Chosen) -> Picture:
+        def write_picture(item: SelectedPortrait) -> Picture:
             portrait = item.candidate.portrait
             try:
                 picture, content = enlarge(store.image(portrait.image), plan.selection.upscaling)
@@ -117,7 +117,7 @@ def enlarge(content: bytes, upscaling: Upscaling) -> tuple[Picture, bytes]:
     """The picture with its shorter side at least as long as declared; as it is where it is so already."""
     facts, is_rendered = images.inspect(content), key_in(images.comment(content)) is not None
     if upscaling.method != "none" and min(facts.width, facts.height) < upscaling.to:
-        content = images.enlarged(content, upscaling.to, upscaling.method)
+        content = images.upscale(content, upscaling.to, upscaling.method)
         facts = images.inspect(content)
     picture = Picture(
         sha256=hashlib.sha256(content).hexdigest(),

@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.engine.backends import require_packages
 from stillme.engine.progress import Progress
 from stillme.sources.selection.config import Plan, load
-from stillme.sources.selection.progress import Standing, load_progress
+from stillme.sources.selection.progress import SelectionProgress, load_progress
 from stillme.sources.selection.sample import Sampled, refuse_other_grid, sample_pools
 from stillme.sources.selection.screen import (
     Screening,
@@ -48,11 +48,11 @@ def screen(file: Path, progress: Progress) -> Screening:
         current = store.readings(screening_settings())
         summary = summarize_screening(selected, store, current)
     if summary is None:
-        raise SurroundingsError("Nothing could be screened.", "Run the command again with --debug.")
+        raise SetupError("Nothing could be screened.", "Run the command again with --debug.")
     return summary
 
 
-def status(file: Path) -> Standing:
+def status(file: Path) -> SelectionProgress:
     """How far a selection is; can be read while the selection tool is running."""
     with _open_readonly(file) as (selected, store):
         return load_progress(selected, store)

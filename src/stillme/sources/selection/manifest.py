@@ -73,7 +73,7 @@ class Review:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class SelectedPortrait:
     """A candidate that was chosen, with its number in the cell and the pre-screen's reading of it."""
 
     candidate: Candidate
@@ -83,10 +83,10 @@ class Chosen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class One:
+class ManifestRow:
     """A row of the table."""
 
-    chosen: Chosen
+    chosen: SelectedPortrait
     picture: Picture
     portrait: Portrait  # as a run knows it: with the exported image
     method: str | None  # by which it was enlarged
@@ -111,7 +111,7 @@ class Column:
     name: str
     kind: type[pl.DataType]
     description: str
-    read: Callable[[One], Any] = field(repr=False)
+    read: Callable[[ManifestRow], Any] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +120,7 @@ class Manifest:
 
     plan: Plan
     review: Review
-    rows: tuple[One, ...]
+    rows: tuple[ManifestRow, ...]
     columns: tuple[Column, ...]
     undecided: tuple[Cell, ...]
     candidates: tuple[Candidate, ...]
@@ -138,28 +138,30 @@ class Manifest:
         return pl.DataFrame(values, schema={column.name: column.kind for column in self.columns}, orient="row")
 
 
-def select_chosen(plan: Plan, store: Store, review: Review) -> list[Chosen]:
+def select_chosen(plan: Plan, store: Store, review: Review) -> list[SelectedPortrait]:
     """The chosen candidates, cell by cell. Ticks are as the reviewer left them, else the pre-screen's."""
     candidates = {candidate.key: candidate for candidate in store.candidates()}
     readings = load_readings(store)
     criteria = [criterion.id for criterion in plan.protocol.groups.selection_criteria]
-    chosen: list[Chosen] = []
+    chosen: list[SelectedPortrait] = []
     for cell in plan.grid.cells:
         for place, key in enumerate(review.state.chosen.get(cell.id, ()), start=1):
             reading = readings.get(candidates[key].portrait.image)
             outcomes = judge(reading.figures if reading else {}, plan.rules.criteria)
             measured = {name: outcome.passed for name, outcome in outcomes.items()}
             ticks = {name: review.state.ticks.get((key, name), measured.get(name)) for name in criteria}
-            chosen.append(Chosen(candidate=candidates[key], place=place, reading=reading, ticks=ticks))
+            chosen.append(SelectedPortrait(candidate=candidates[key], place=place, reading=reading, ticks=ticks))
     return chosen
 
 
-def undecided(plan: Plan, store: Store, state: State) -> tuple[Cell, ...]:
+def undecided_cells(plan: Plan, store: Store, state: State) -> tuple[Cell, ...]:
     grid, candidates = plan.grid, by_cell(plan.grid, store.candidates())
     return tuple(cell for cell in grid.cells if not is_decided(state, cell.id, candidates[cell.id], grid.per_cell))
 
 
-def gather(plan: Plan, store: Store, review: Review, pictures: Sequence[tuple[Chosen, Picture]]) -> Manifest:
+def gather(
+    plan: Plan, store: Store, review: Review, pictures: Sequence[tuple[SelectedPortrait, Picture]]
+) -> Manifest:
     candidates = tuple(store.candidates())
     candidates_by_cell = by_cell(plan.grid, candidates)
     rows = []
@@ -167,7 +169,7 @@ def gather(plan: Plan, store: Store, review: Review, pictures: Sequence[tuple[Ch
         source = chosen.candidate.portrait
         labels = {name: source.labels[name] for name in plan.protocol.groups.dimensions if name in source.labels}
         rows.append(
-            One(
+            ManifestRow(
                 chosen=chosen,
                 picture=picture,
                 portrait=Portrait.of(
@@ -188,7 +190,7 @@ def gather(plan: Plan, store: Store, review: Review, pictures: Sequence[tuple[Ch
         review=review,
         rows=tuple(rows),
         columns=columns,
-        undecided=undecided(plan, store, review.state),
+        undecided=undecided_cells(plan, store, review.state),
         candidates=candidates,
         pools=store.pools(),
         drawn=(first, last),
@@ -200,7 +202,7 @@ def gather(plan: Plan, store: Store, review: Review, pictures: Sequence[tuple[Ch
 # The columns
 
 
-def _columns(plan: Plan, rows: Sequence[One]) -> Iterator[Column]:
+def _columns(plan: Plan, rows: Sequence[ManifestRow]) -> Iterator[Column]:
     """Labels: of the axes of the grid first, then of whatever else the protocol or the data set labels."""
     yield from _KEY_COLUMNS
     labelled = [dimension for row in rows for dimension in row.candidate.annotated]

@@ -74,7 +74,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SampledRow:
     """A candidate: a row in a slot of a pool."""
 
     pool: int  # counted from 1
@@ -83,7 +83,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class UnderfilledCell:
     """A cell that has fewer candidates than were asked for. The field names are keys of `sample --json`."""
 
     cell: str
@@ -116,7 +116,7 @@ def position(seed: int, key: str) -> int:
 _Heap = list[tuple[int, int, Entry]]  # negative position in the order, so that the last row kept comes first
 
 
-class Heads:
+class PoolHeads:
     """The first rows of every cell in every pool's order, and how many rows each cell has."""
 
     def __init__(self, grid: Grid, seeds: Sequence[int], spare: int = SPARE) -> None:
@@ -152,9 +152,9 @@ class Heads:
         return self.listed[cell] > self._size
 
 
-def draw(heads: Heads, rejected: Collection[str]) -> list[Drawn]:
+def draw(heads: PoolHeads, rejected: Collection[str]) -> list[SampledRow]:
     """The candidates of every pool, pool by pool and cell by cell, without the rejected rows."""
-    sample: list[Drawn] = []
+    sample: list[SampledRow] = []
     per_cell = heads.grid.per_cell
     for cell in heads.grid.cells:
         taken = set(rejected)
@@ -163,17 +163,17 @@ def draw(heads: Heads, rejected: Collection[str]) -> list[Drawn]:
             if len(entries) < per_cell and heads.is_cut(cell.id):
                 raise TooFewKeptError
             taken.update(entry.key for entry in entries)
-            sample += [Drawn(pool=pool, cell=cell.id, entry=entry) for entry in entries]
+            sample += [SampledRow(pool=pool, cell=cell.id, entry=entry) for entry in entries]
     order = {cell.id: index for index, cell in enumerate(heads.grid.cells)}
     return sorted(sample, key=lambda row: (row.pool, order[row.cell]))
 
 
-def shortages(grid: Grid, pools: int, counts: Mapping[str, Mapping[str, int]]) -> list[Short]:
+def shortages(grid: Grid, pools: int, counts: Mapping[str, Mapping[str, int]]) -> list[UnderfilledCell]:
     """The cells that the data set cannot fill. `counts`: what a census has under drawn, cell and rejected."""
     wanted = grid.per_cell * pools
     drawn, listed, rejected = (counts.get(kind, {}) for kind in ("drawn", "cell", "rejected"))
     return [
-        Short(
+        UnderfilledCell(
             cell=cell.id,
             wanted=wanted,
             drawn=drawn.get(cell.id, 0),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stillme.sources.selection.action_log import State, Verb, blind, counts_by_pool, fold, seconds_at_work
-from stillme.sources.selection.cell_view import Sheet, is_decided, tick
+from stillme.sources.selection.cell_view import CellView, is_decided, tick
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.screen import Screened
 from stillme.sources.selection.store import Candidate, Store, by_cell
@@ -27,7 +27,7 @@ class Reviewed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class SelectionProgress:
     """Where a selection is; it has cells × per_cell portraits. The field names are keys of `status --json`."""
 
     name: str
@@ -41,7 +41,7 @@ class Standing:
     agreement: Kappa | None  # of the choices while blind; only once the reviewers were compared
 
 
-def load_progress(plan: Plan, store: Store) -> Standing:
+def load_progress(plan: Plan, store: Store) -> SelectionProgress:
     actions, candidates, names = store.actions(), store.candidates(), store.reviewers()
     pool_of = {candidate.key: candidate.pool for candidate in candidates}
     pools, cells = store.pools(), [cell.id for cell in plan.grid.cells]
@@ -68,7 +68,7 @@ def load_progress(plan: Plan, store: Store) -> Standing:
         while_blind = blind(actions)
         states = fold(while_blind, names[0]), fold(while_blind, names[1])
         agreement = agreement_on_choices(states, candidates_by_cell, per_cell)
-    return Standing(
+    return SelectionProgress(
         name=plan.selection.name,
         cells=len(cells),
         per_cell=per_cell,
@@ -85,11 +85,11 @@ def load_progress(plan: Plan, store: Store) -> Standing:
 
 
 @dataclass(frozen=True)
-class Beside:
+class DisagreedCell:
     """A cell in which the reviewers differ."""
 
-    first: Sheet
-    second: Sheet
+    first: CellView
+    second: CellView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class Comparison:
     choices: Kappa
     criteria: Mapping[str, Kappa]  # by label
     changed: int  # ticks that at least one of them set by hand
-    differing: tuple[Beside, ...]
+    differing: tuple[DisagreedCell, ...]
 
 
 def agreement_on_choices(

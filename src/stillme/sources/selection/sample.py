@@ -17,10 +17,19 @@ from stillme.core import images, phash
 from stillme.core.errors import InputError
 from stillme.core.records import Portrait
 from stillme.engine.progress import Progress
-from stillme.sources import Reason, Remark, Row
+from stillme.sources import Reason, Row, RowIssue
 from stillme.sources.labels import Seen
 from stillme.sources.selection.config import Plan
-from stillme.sources.selection.pools import SPARE, Drawn, Entry, Heads, Short, TooFewKeptError, draw, shortages
+from stillme.sources.selection.pools import (
+    SPARE,
+    Entry,
+    PoolHeads,
+    SampledRow,
+    TooFewKeptError,
+    UnderfilledCell,
+    draw,
+    shortages,
+)
 from stillme.sources.selection.store import Candidate, Store
 
 MAX_QUOTED = 1000  # issues kept per reason; all are counted. Bounds memory and the store for a hopeless data set
@@ -33,9 +42,9 @@ class Remarks:
     """Issues of rows, counted in full and quoted up to a limit."""
 
     counts: Counter[Reason] = field(default_factory=Counter)
-    quoted: list[Remark] = field(default_factory=list)
+    quoted: list[RowIssue] = field(default_factory=list)
 
-    def add(self, issue: Remark) -> None:
+    def add(self, issue: RowIssue) -> None:
         self.counts[issue.reason] += 1
         if self.counts[issue.reason] <= MAX_QUOTED:
             self.quoted.append(issue)
@@ -49,9 +58,9 @@ class Sampled:
     candidates: int
     rows: int
     outside: Mapping[str, int]
-    shorts: Sequence[Short]
+    shorts: Sequence[UnderfilledCell]
     reasons: Mapping[str, int]
-    remarks: Sequence[Remark]
+    remarks: Sequence[RowIssue]
     is_new: bool
 
 
@@ -149,7 +158,7 @@ class Usable:
     """An image that was read and found usable; it waits in a file, since photographs can be large."""
 
     path: Path
-    facts: images.Facts
+    facts: images.ImageInfo
     image: str  # SHA-256 of the image as it is shown
     original: str  # SHA-256 of the data set's own file
     changes: str  # what was done to it, in words; else empty
@@ -168,9 +177,9 @@ class Sampler:
         self.outside: Counter[str] = Counter()
         self.rejected: dict[str, str] = {}  # key -> cell
         self.usable: dict[str, Usable] = {}
-        self.heads = Heads(plan.grid, seeds)
+        self.heads = PoolHeads(plan.grid, seeds)
 
-    def settle(self) -> list[Drawn]:
+    def settle(self) -> list[SampledRow]:
         """Draw until every candidate has an image of its own that can be used."""
         spare = SPARE
         self._scan(spare)
@@ -191,9 +200,9 @@ class Sampler:
     def _scan(self, spare: int) -> None:
         """Read every row of every data set, labels only."""
         remarks, outside, n_rows = Remarks(), Counter[str](), 0
-        heads = Heads(self._plan.grid, self._seeds, spare)
+        heads = PoolHeads(self._plan.grid, self._seeds, spare)
         for reader, row in self._rows():
-            if isinstance(row, Remark):
+            if isinstance(row, RowIssue):
                 remarks.add(row)
                 continue
             n_rows += 1
@@ -206,7 +215,7 @@ class Sampler:
         self.remarks = self.remarks if self.remarks.counts else remarks
         self._progress.say(f"Rows: {n_rows:,} read, {sum(heads.listed.values()):,} of them in the grid")
 
-    def _rows(self) -> Iterator[tuple[str, Row | Remark]]:
+    def _rows(self) -> Iterator[tuple[str, Row | RowIssue]]:
         """Every row with its reader. A data set and an id name one portrait, whichever reader gives it."""
         readers, seen = self._plan.readers, Seen()
         counts = Counter(data.name for data in readers.values())
@@ -221,14 +230,14 @@ class Sampler:
                 else:
                     yield name, row
 
-    def _read_images(self, drawn: Sequence[Drawn]) -> None:
+    def _read_images(self, drawn: Sequence[SampledRow]) -> None:
         """The images of some candidates; what cannot be used is rejected."""
         for name, data in self._plan.readers.items():
             unread = {row.entry.key: row for row in drawn if row.entry.reader == name}
             for row, content in data.reader.images([drawn_row.entry.row for drawn_row in unread.values()]):
                 drawn_row = unread.pop(Entry(name, row).key)
-                image = content if isinstance(content, Remark) else self.prepare_image(row, content)
-                if isinstance(image, Remark):
+                image = content if isinstance(content, RowIssue) else self.prepare_image(row, content)
+                if isinstance(image, RowIssue):
                     self._reject(drawn_row, image)
                 else:
                     self.usable[drawn_row.entry.key] = image
@@ -237,14 +246,14 @@ class Sampler:
                 message = f"the image {row.id} was not given by its reader"
                 self._reject(drawn_row, row.issue(Reason.CORRUPT, message))
 
-    def prepare_image(self, row: Row, content: bytes) -> Usable | Remark:
+    def prepare_image(self, row: Row, content: bytes) -> Usable | RowIssue:
         return prepare_image(row, content, self._plan.rules.least_side, self._spool)
 
-    def _reject(self, row: Drawn, issue: Remark) -> None:
+    def _reject(self, row: SampledRow, issue: RowIssue) -> None:
         self.remarks.add(issue)
         self.rejected[row.entry.key] = row.cell
 
-    def candidate(self, drawn: Drawn) -> Candidate:
+    def candidate(self, drawn: SampledRow) -> Candidate:
         row, image = drawn.entry.row, self.usable[drawn.entry.key]
         data = self._plan.readers[drawn.entry.reader]
         return Candidate(
@@ -261,7 +270,7 @@ class Sampler:
             fingerprint=image.fingerprints[0],
         )
 
-    def census(self, drawn: Sequence[Drawn]) -> dict[str, dict[str, int]]:
+    def census(self, drawn: Sequence[SampledRow]) -> dict[str, dict[str, int]]:
         """Counts that the store keeps: rows by cell, candidates and rejections by cell, skips by reason."""
         cells = [cell.id for cell in self._plan.grid.cells]
         n_drawn = Counter(row.cell for row in drawn)
@@ -273,7 +282,7 @@ class Sampler:
             "reason": {reason.value: count for reason, count in self.remarks.counts.items()},
         }
 
-    def result(self, drawn: Sequence[Drawn]) -> Sampled:
+    def result(self, drawn: Sequence[SampledRow]) -> Sampled:
         """What was drawn, with an issue for each image that was changed and kept."""
         for row in drawn:
             data_row, changes = row.entry.row, self.usable[row.entry.key].changes
@@ -293,7 +302,7 @@ class Sampler:
         )
 
 
-def prepare_image(row: Row, content: bytes, least_side: int, spool: Path) -> Usable | Remark:
+def prepare_image(row: Row, content: bytes, least_side: int, spool: Path) -> Usable | RowIssue:
     """The image as it can be shown, edited and measured, put into `spool`; or why it cannot."""
     try:
         image = images.examine(content)
@@ -331,16 +340,16 @@ def prepare_image(row: Row, content: bytes, least_side: int, spool: Path) -> Usa
 
 
 def find_repeats(
-    drawn: Sequence[Drawn], usable: Mapping[str, Usable], max_distance: int
-) -> Iterator[tuple[Drawn, Remark]]:
+    drawn: Sequence[SampledRow], usable: Mapping[str, Usable], max_distance: int
+) -> Iterator[tuple[SampledRow, RowIssue]]:
     """Candidates that show what a settled one shows, each with an issue that names that one.
 
     Settled are those before the first slot that is open: without an image, or with a copy. What comes after that
     slot may itself be a copy of what will fill it, so nothing is rejected on its account. Slots are thus decided
     in their order, and no pool depends on those after it.
     """
-    by_file: dict[str, Drawn] = {}
-    album, album_rows = phash.Album(), list[Drawn]()
+    by_file: dict[str, SampledRow] = {}
+    album, album_rows = phash.PerceptualHashIndex(), list[SampledRow]()
     is_open = False
     for row in drawn:
         image = usable.get(row.entry.key)
@@ -359,6 +368,6 @@ def find_repeats(
             album_rows.append(row)
 
 
-def _repeat_issue(drawn: Drawn, twin: Drawn, reason: Reason, message: str) -> Remark:
+def _repeat_issue(drawn: SampledRow, twin: SampledRow, reason: Reason, message: str) -> RowIssue:
     row, other = drawn.entry.row, twin.entry.row
     return row.issue(reason, f"{row.id} {message} {other.id} ({other.file}, row {other.row})")

@@ -19,9 +19,9 @@ import polars as pl
 from stillme.core.errors import StillmeError
 from stillme.core.records import Reading, Status, digest
 from stillme.engine.backends import require_packages
-from stillme.engine.processes import Apart
+from stillme.engine.processes import ProcessPool
 from stillme.engine.progress import Progress
-from stillme.engine.threads import Stop, run_in_threads
+from stillme.engine.threads import StopEvent, run_in_threads
 from stillme.protocol.schema import Rule
 from stillme.sources.selection.config import Plan
 from stillme.sources.selection.store import Store, by_cell
@@ -35,7 +35,7 @@ _WORKER = "eye"  # the name under which the pool of processes knows the worker
 
 
 @dataclass(frozen=True)
-class Eye:
+class ScreeningWorker:
     """Measures images with models that were loaded once; lives in a process of its own."""
 
     optics: Any
@@ -46,10 +46,10 @@ class Eye:
         return portrait.read(content, self.optics)
 
 
-def load_worker() -> Eye:
-    from stillme.measures.view import Optics
+def load_worker() -> ScreeningWorker:
+    from stillme.measures.view import VisionModels
 
-    return Eye(Optics())
+    return ScreeningWorker(VisionModels())
 
 
 def screening_settings() -> str:
@@ -75,7 +75,7 @@ def screen_candidates(store: Store, progress: Progress, threads: int) -> None:
     measured = store.readings(current)
     todo = [image for image in all_images if image not in measured]
     threads = threads if len(todo) >= MIN_PORTRAITS_FOR_PROCESSES else 1
-    stop_event = Stop()
+    stop_event = StopEvent()
     with (
         progress.stage("Pre-screen", len(todo), len(all_images) - len(todo)) as stage,
         _open_measure(threads) as measure,
@@ -104,7 +104,7 @@ def screen_candidates(store: Store, progress: Progress, threads: int) -> None:
 def _open_measure(threads: int) -> Iterator[Callable[[bytes], Reading]]:
     """One worker in this process for one thread, else a process per thread: a model serves one caller."""
     if threads == 1:
-        workers: list[Eye] = []
+        workers: list[ScreeningWorker] = []
 
         def measure(content: bytes) -> Reading:
             workers[:] = workers or [load_worker()]  # loaded with the first image, not before
@@ -112,7 +112,7 @@ def _open_measure(threads: int) -> Iterator[Callable[[bytes], Reading]]:
 
         yield measure
         return
-    pool = Apart({_WORKER: load_worker})
+    pool = ProcessPool({_WORKER: load_worker})
     try:
         yield partial(pool.ask, _WORKER, "look")
     finally:

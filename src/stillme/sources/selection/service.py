@@ -18,13 +18,13 @@ from uuid import UUID
 from pydantic import Field, StrictBool
 
 from stillme.core.errors import InputError, StillmeError
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.ledger.run import now
 from stillme.sources.selection.action_log import (
     Action,
+    ActionDescriber,
     Line,
     State,
-    Teller,
     Verb,
     blind,
     counts_by_pool,
@@ -32,9 +32,9 @@ from stillme.sources.selection.action_log import (
     last_undoable,
     seconds_at_work,
 )
-from stillme.sources.selection.cell_view import Sheet, is_decided, tick, view_cell
+from stillme.sources.selection.cell_view import CellView, is_decided, tick, view_cell
 from stillme.sources.selection.config import Plan
-from stillme.sources.selection.progress import Beside, Comparison, agreement_on_choices, agreement_on_ticks
+from stillme.sources.selection.progress import Comparison, DisagreedCell, agreement_on_choices, agreement_on_ticks
 from stillme.sources.selection.screen import Screened, load_screened
 from stillme.sources.selection.store import Store, by_cell
 
@@ -72,7 +72,7 @@ class Filter(StrEnum):
         }[self]
 
 
-class Asked(Frozen):
+class SelectionRequest(StrictModel):
     """A request of a browser. `value`: yes or no, or the text of a note."""
 
     op: UUID
@@ -96,7 +96,7 @@ class Progress:
         return f"{self.decided} of {self.cells} decided{none}"
 
 
-class Desk:
+class SelectionService:
     """Shared by all reviewers of a selection; safe to use from several threads."""
 
     def __init__(
@@ -122,17 +122,17 @@ class Desk:
         return frozenset(candidate.portrait.image for listed in self.candidates.values() for candidate in listed)
 
     @cached_property
-    def _teller(self) -> Teller:
+    def _teller(self) -> ActionDescriber:
         captions = {
             candidate.key: f"{number} (pool {candidate.pool})"
             for listed in self.candidates.values()
             for number, candidate in enumerate(listed, start=1)
         }
-        return Teller(captions, {criterion.id: criterion.label for criterion in self.criteria})
+        return ActionDescriber(captions, {criterion.id: criterion.label for criterion in self.criteria})
 
     # What a reviewer sees
 
-    def sheet(self, reviewer: str, cell: str) -> Sheet:
+    def sheet(self, reviewer: str, cell: str) -> CellView:
         if cell not in self.plan.grid.cell:
             raise UnknownError(f"There is no cell {cell}.")
         grid, state = self.plan.grid, self._states[reviewer]
@@ -140,16 +140,16 @@ class Desk:
             grid.cell[cell], self.candidates[cell], grid.per_cell, self.criteria, state, self.screened
         )
 
-    def sheets(self, reviewer: str, show: Filter = Filter.ALL) -> list[Sheet]:
+    def sheets(self, reviewer: str, show: Filter = Filter.ALL) -> list[CellView]:
         """The cells under a filter, in the order of the grid."""
         return self.keep([self.sheet(reviewer, cell.id) for cell in self.plan.grid.cells], show)
 
-    def keep(self, sheets: Iterable[Sheet], show: Filter) -> list[Sheet]:
+    def keep(self, sheets: Iterable[CellView], show: Filter) -> list[CellView]:
         """Those under a filter."""
         differing = set()
         if show is Filter.DIFFERS and self.compared:
             differing = {pair.first.cell.id for pair in self._differing()}
-        conditions: dict[Filter, Callable[[Sheet], bool]] = {
+        conditions: dict[Filter, Callable[[CellView], bool]] = {
             Filter.ALL: lambda sheet: True,
             Filter.UNDECIDED: lambda sheet: bool(sheet.cards) and not sheet.decided,
             Filter.FAILS: lambda sheet: bool(sheet.failed),
@@ -204,7 +204,7 @@ class Desk:
 
     # What a reviewer does
 
-    def act(self, reviewer: str, request: Asked) -> str:
+    def act(self, reviewer: str, request: SelectionRequest) -> str:
         """Do what was asked, once, and return the cell concerned after the action is on disk."""
         with self._acting:
             done = next((action for action in self._actions if action.op == str(request.op)), None)
@@ -223,7 +223,7 @@ class Desk:
         self._actions.append(action)
         self._states[action.reviewer] = fold(self._actions, action.reviewer)
 
-    def _action(self, reviewer: str, request: Asked) -> Action:
+    def _action(self, reviewer: str, request: SelectionRequest) -> Action:
         """The action that a request asks for, with the state before and after it."""
         verb, cell, candidate, state = Verb(request.verb), request.cell, request.candidate, self._states[reviewer]
         if verb is not Verb.UNDO and cell not in self.candidates:
@@ -259,7 +259,7 @@ class Desk:
             **changes,
         )
 
-    def _choose(self, state: State, request: Asked) -> dict[str, Any]:
+    def _choose(self, state: State, request: SelectionRequest) -> dict[str, Any]:
         """Where a cell takes a single portrait, choosing another one replaces it."""
         self._check_candidate(request)
         per_cell = self.plan.grid.per_cell
@@ -280,7 +280,7 @@ class Desk:
         }
         return {"before": before, "after": after, "criteria": ticks}
 
-    def _tick(self, state: State, request: Asked) -> dict[str, Any]:
+    def _tick(self, state: State, request: SelectionRequest) -> dict[str, Any]:
         self._check_candidate(request)
         if request.criterion not in {criterion.id for criterion in self.criteria}:
             raise UnknownError("There is no such criterion.")
@@ -290,7 +290,7 @@ class Desk:
         after = before if is_same else value
         return {"before": before, "after": after, "criteria": {"criterion": request.criterion}}
 
-    def _check_candidate(self, request: Asked) -> None:
+    def _check_candidate(self, request: SelectionRequest) -> None:
         if self._cell_by_candidate.get(request.candidate) != request.cell:
             raise UnknownError("There is no such candidate in this cell.")
 
@@ -333,10 +333,11 @@ class Desk:
             differing=tuple(self._differing()),
         )
 
-    def _differing(self) -> list[Beside]:
+    def _differing(self) -> list[DisagreedCell]:
         name, other_name = self.reviewers
         pairs = [
-            Beside(first=self.sheet(name, cell), second=self.sheet(other_name, cell)) for cell in self.candidates
+            DisagreedCell(first=self.sheet(name, cell), second=self.sheet(other_name, cell))
+            for cell in self.candidates
         ]
         return [
             pair
@@ -345,7 +346,7 @@ class Desk:
         ]
 
 
-def _yes_or_no(request: Asked) -> bool:
+def _yes_or_no(request: SelectionRequest) -> bool:
     if not isinstance(request.value, bool):
         raise RefusedError("Say whether: the value has to be true or false.")
     return request.value

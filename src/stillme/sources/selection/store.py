@@ -26,8 +26,8 @@ from stillme.ledger import backup
 from stillme.ledger.database import connect, database, migrate
 from stillme.ledger.objects import Objects
 from stillme.ledger.run import now
-from stillme.ledger.writer import Insert, Writer
-from stillme.sources import Reason, Remark
+from stillme.ledger.writer import RowInsert, Writer
+from stillme.sources import Reason, RowIssue
 from stillme.sources.selection.action_log import Action
 from stillme.sources.selection.pools import Grid
 
@@ -132,7 +132,7 @@ class Store:
                 with database(path / FILE):
                     migrate(connection, str(path / FILE), MIGRATIONS)
                 writer = Writer(path / FILE)
-                keeper = backup.Keeper(path / FILE, writer)
+                keeper = backup.BackupScheduler(path / FILE, writer)
                 try:
                     store = cls(path, connection, writer)
                     store.objects.make()
@@ -236,13 +236,14 @@ class Store:
             counts.setdefault(kind, {})[name] = rows
         return counts
 
-    def remarks(self) -> list[Remark]:
+    def remarks(self) -> list[RowIssue]:
         """Of the newest draw."""
         rows = self.query(
             "SELECT file, row, reason, said FROM remark WHERE draw = (SELECT max(draw) FROM census) ORDER BY id"
         )
         return [
-            Remark(file=file, row=row, reason=Reason(reason), said=message) for file, row, reason, message in rows
+            RowIssue(file=file, row=row, reason=Reason(reason), said=message)
+            for file, row, reason, message in rows
         ]
 
     def reviewers(self) -> list[str]:
@@ -284,7 +285,7 @@ class Store:
 
     # Appending
 
-    def append(self, *rows: Insert) -> Future[None]:
+    def append(self, *rows: RowInsert) -> Future[None]:
         if self._writer is None:
             raise RuntimeError("this selection was opened for reading")
         return self._writer.append(*rows)
@@ -292,40 +293,42 @@ class Store:
     def sign(self, facts: Mapping[str, str]) -> None:
         """Record what the selection is, once."""
         meta = {"created": now(), "stillme": __version__, **facts}
-        self.append(*(Insert("meta", item, again=True) for item in meta.items())).result()
+        self.append(*(RowInsert("meta", item, again=True) for item in meta.items())).result()
 
-    def add_image(self, content: bytes, facts: images.Facts | None = None) -> Insert:
+    def add_image(self, content: bytes, facts: images.ImageInfo | None = None) -> RowInsert:
         """Put an image into objects/, durably; its row is stored with the candidate."""
         facts = facts or images.inspect(content)
         sha256 = self.objects.put(content, facts.extension)
         row = (sha256, facts.extension, len(content), facts.width, facts.height)
-        return Insert("object", row, again=True)
+        return RowInsert("object", row, again=True)
 
     def add_draw(
         self,
         pools: Mapping[int, int],
-        candidates: Sequence[tuple[Candidate, Insert]],
+        candidates: Sequence[tuple[Candidate, RowInsert]],
         census: Mapping[str, Mapping[str, int]],
-        remarks: Sequence[Remark],
+        remarks: Sequence[RowIssue],
     ) -> None:
         """Append new pools, their candidates, counts and issues, all of them or none."""
         draw = int(self.query("SELECT coalesce(max(draw), 0) + 1 FROM census")[0][0])
-        rows = [Insert("pool", (number, seed, now())) for number, seed in pools.items()]
+        rows = [RowInsert("pool", (number, seed, now())) for number, seed in pools.items()]
         for candidate, image in candidates:
             rows += [image, *_candidate_rows(candidate)]
-        rows += [Insert("census", (draw, kind, *item)) for kind, part in census.items() for item in part.items()]
-        rows += [Insert("remark", (None, draw, r.file, r.row, r.reason.value, r.said)) for r in remarks]
+        rows += [
+            RowInsert("census", (draw, kind, *item)) for kind, part in census.items() for item in part.items()
+        ]
+        rows += [RowInsert("remark", (None, draw, r.file, r.row, r.reason.value, r.said)) for r in remarks]
         self.append(*rows).result()
 
     def add_reading(self, image: str, settings: str, reading: Reading) -> Future[None]:
         row = (image, settings, reading.status.value, canonical(dict(reading.figures)), reading.detail)
-        return self.append(Insert("screening", row, again=True))
+        return self.append(RowInsert("screening", row, again=True))
 
     def add_reviewer(self, name: str) -> None:
         """A reviewer of this name, once; the first one added is the first reviewer."""
         names = self.reviewers()
         if name not in names:
-            self.append(Insert("reviewer", (name, len(names) + 1, now()))).result()
+            self.append(RowInsert("reviewer", (name, len(names) + 1, now()))).result()
 
     def add_action(self, action: Action) -> Future[None]:
         """The same `op` may come twice, which changes nothing: a browser that got no answer asks again."""
@@ -342,7 +345,7 @@ class Store:
             canonical(dict(action.criteria)),
             action.milliseconds,
         )
-        return self.append(Insert("action", row, again=True))
+        return self.append(RowInsert("action", row, again=True))
 
 
 def by_cell(grid: Grid, candidates: Iterable[Candidate]) -> dict[str, tuple[Candidate, ...]]:
@@ -354,7 +357,7 @@ def by_cell(grid: Grid, candidates: Iterable[Candidate]) -> dict[str, tuple[Cand
     return {cell: tuple(in_cell) for cell, in_cell in candidates_by_cell.items()}
 
 
-def _candidate_rows(candidate: Candidate) -> Iterator[Insert]:
+def _candidate_rows(candidate: Candidate) -> Iterator[RowInsert]:
     portrait = candidate.portrait
     row = (
         portrait.key,
@@ -372,6 +375,6 @@ def _candidate_rows(candidate: Candidate) -> Iterator[Insert]:
         candidate.mended,
         candidate.fingerprint,
     )
-    yield Insert("candidate", row)
+    yield RowInsert("candidate", row)
     for dimension, annotated in candidate.annotated.items():
-        yield Insert("label", (portrait.key, dimension, portrait.labels.get(dimension, ""), annotated))
+        yield RowInsert("label", (portrait.key, dimension, portrait.labels.get(dimension, ""), annotated))

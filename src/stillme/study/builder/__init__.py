@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stillme import __version__
 from stillme.core.atomic import new_folder
-from stillme.core.errors import FaultsError, InputError, disk
+from stillme.core.errors import ConfigIssuesError, InputError, disk
 from stillme.core.text import table
 from stillme.core.yaml import Document, read_text, unknown
 from stillme.ledger import Run
@@ -86,7 +86,7 @@ class Built:
 def build(run: Path, folder: Path, wanted: Wanted, say: Callable[[str], None] = lambda _: None) -> Built:
     """Builds a bundle into a new folder and its key beside it, or says why not and leaves nothing behind."""
     _refuse(folder, wanted)
-    with Run.look(run) as seen:
+    with Run.open_readonly(run) as seen:
         design = load_design(seen)
         plan = _planned(seen, design, wanted)
         with disk(folder), new_folder(folder) as part:
@@ -162,7 +162,7 @@ def _texts(protocol: Protocol, path: Path | None) -> StudyTexts:
             document = Document(str(path), read_text(path))
         given = document.read_as(StudyTexts)
         if given is None:
-            raise FaultsError(document.faults)
+            raise ConfigIssuesError(document.faults)
         return given
     words = protocol.study_texts or builtin().study_texts
     assert words is not None  # the built-in protocol has them

@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from stillme.core.atomic import replace_file
-from stillme.core.errors import Fault, FaultsError, InputError, disk
-from stillme.core.yaml import Frozen, dotted
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, InputError, disk
+from stillme.core.yaml import StrictModel, dotted
 
 SUFFIX = ".key.json"
 LENGTH = 20  # of an opaque id, in hexadecimal digits
 
 
-class KeyItem(Frozen):
+class KeyItem(StrictModel):
     portrait: str
     prompt: str
     editor: str
@@ -29,7 +29,7 @@ class KeyItem(Frozen):
     about: dict[str, Any] = Field(default_factory=dict)
 
 
-class KeyOutput(Frozen):
+class KeyOutput(StrictModel):
     item: str
     trial: str
     edit: str
@@ -40,7 +40,7 @@ class KeyOutput(Frozen):
     portrait: str
 
 
-class KeyQuestion(Frozen):
+class KeyQuestion(StrictModel):
     """`axis`: that of the rubric which the question asks about; empty where it asks about none."""
 
     id: str
@@ -49,12 +49,12 @@ class KeyQuestion(Frozen):
     values: tuple[str, ...]
 
 
-class KeyTask(Frozen):
+class KeyTask(StrictModel):
     seats: int
     items: tuple[str, ...]
 
 
-class Key(Frozen):
+class Key(StrictModel):
     """Everything that raters are not told. `arms`: of an item's outputs, the plain one first."""
 
     format: Literal[1] = 1
@@ -115,5 +115,5 @@ def read(path: Path) -> Key:
     try:
         return Key.model_validate(found)
     except ValidationError as error:
-        faults = [Fault(str(path), 0, dotted(item["loc"]), item["msg"]) for item in error.errors()]
-        raise FaultsError(faults, "Use the key file as it was written.") from None
+        faults = [ConfigIssue(str(path), 0, dotted(item["loc"]), item["msg"]) for item in error.errors()]
+        raise ConfigIssuesError(faults, "Use the key file as it was written.") from None

@@ -53,7 +53,7 @@ def render(
     say(f"Rendering {len(every):,} pictures, longer side {side} pixels")
 
     def one(sha256: str) -> Picture:
-        return shelf.put(images.fitted(run.image(sha256), side))
+        return shelf.put(images.fit_longer_side(run.image(sha256), side))
 
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="render") as threads:
         return dict(zip(every, threads.map(one, every), strict=True))

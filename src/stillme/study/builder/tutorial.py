@@ -26,7 +26,7 @@ def examples(
             yield Example(
                 prompt=_prompt(protocol, lesson, preset),
                 occupation=lesson.occupation,
-                source=shelf.put(images.fitted(source, side)),
+                source=shelf.put(images.fit_longer_side(source, side)),
                 output=shelf.put(_drawn(lesson, lesson.shows, side)),
                 second=beside,
                 understanding=lesson.understanding,
@@ -49,4 +49,4 @@ def _drawn(lesson: Lesson, shown: LessonPicture, side: int) -> Pixels:
     if shown.delta_l:
         head = replace(head, rgb=heads.shift_skin(head.rgb, head.skin, shown.delta_l))
     picture = looks.dress(head, lesson.prompt, strength=shown.strength)
-    return images.fitted(images.lossless(picture), side)
+    return images.fit_longer_side(images.lossless(picture), side)

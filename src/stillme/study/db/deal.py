@@ -12,11 +12,11 @@ from functools import cached_property
 
 from pydantic import Field
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.study.bundle import CANNOT_DETERMINE, CHECK, COMMENT, LEFT, RIGHT, Bundle, Question
 
 
-class Check(Frozen):
+class Check(StrictModel):
     """An attention check: which option has to be chosen, and before which of the screen's questions it stands."""
 
     option: int = Field(gt=0)  # the number that people see
@@ -28,7 +28,7 @@ class Check(Frozen):
         return CHECK
 
 
-class Screen(Frozen):
+class Screen(StrictModel):
     """One item as one rater sees it. `order`: its outputs from left to right."""
 
     item: str
@@ -41,7 +41,7 @@ class Screen(Frozen):
         return dict(zip(self.order, (LEFT, RIGHT), strict=False))
 
 
-class Deal(Frozen):
+class Deal(StrictModel):
     """All screens of one rater, in their order."""
 
     screens: tuple[Screen, ...]

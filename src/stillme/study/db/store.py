@@ -23,7 +23,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.study.db.tables import VERSION, meta, metadata
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def connect(url: str) -> Engine:
         raise InputError(said, "Write sqlite:///FILE or postgresql://USER@HOST/NAME.")
     if importlib.util.find_spec("psycopg") is None:
         said = "PostgreSQL needs the package psycopg, which is not installed."
-        raise SurroundingsError(said, "Install it with: pip install 'stillme[postgres]'")
+        raise SetupError(said, "Install it with: pip install 'stillme[postgres]'")
     return create_engine(
         given.set(drivername="postgresql+psycopg"),
         pool_size=THREADS,
@@ -112,7 +112,7 @@ def prepare(engine: Engine) -> None:
         found = connection.scalar(select(meta.c.value).where(meta.c.key == "schema"))
     if found != VERSION:
         said = f"The study's database has the schema {found}; this stillme knows {VERSION}."
-        raise SurroundingsError(said, "Use the stillme that it was made with, or export it there first.")
+        raise SetupError(said, "Use the stillme that it was made with, or export it there first.")
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def reachable() -> Iterator[None]:
         yield
     except OperationalError as error:
         first = str(error.orig).strip().splitlines()[0] if error.orig else "no reason given"
-        raise SurroundingsError(
+        raise SetupError(
             f"The study's database does not answer: {first}.", "Check its address, and that it runs."
         ) from None
 

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from stillme.core.errors import InputError, SurroundingsError
-from stillme.engine.http import Answer, Call, Client, Limits, RemoteError, is_loopback, origin
+from stillme.core.errors import InputError, SetupError
+from stillme.engine.http import Client, ClientConfig, HttpRequest, HttpResponse, RemoteError, is_loopback, origin
 
 API = "https://api.prolific.com/api/v1"
 SITE = "https://app.prolific.com"
 JWKS = "/.well-known/study/jwks.json"
 PAGE = 100  # submissions or studies of one answer
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-LIMITS = Limits(timeout_s=30, deadline_s=150, attempts=6, backoff_s=1.0, concurrency=16)
+LIMITS = ClientConfig(timeout_s=30, deadline_s=150, attempts=6, backoff_s=1.0, concurrency=16)
 # Submissions whose place is taken, and those whose person may enter.
 LIVE = frozenset({"RESERVED", "ACTIVE"})
 AWAITING, APPROVED, REJECTED = "AWAITING REVIEW", "APPROVED", "REJECTED"
@@ -32,7 +32,7 @@ RETURNED, TIMED_OUT, SCREENED_OUT = "RETURNED", "TIMED-OUT", "SCREENED OUT"
 PAID_FOR = frozenset({APPROVED, "PARTIALLY APPROVED"})
 
 
-class ProlificError(SurroundingsError):
+class ProlificError(SetupError):
     """Prolific said no, or nothing. `is_open`: what was asked may have happened all the same."""
 
     def __init__(self, sentence: str, next_step: str, status_code: int = 0, is_open: bool = False) -> None:
@@ -87,7 +87,7 @@ class Prepared:
     total: int
 
 
-def connect(environ: Mapping[str, str] | None = None, limits: Limits = LIMITS) -> Prolific:
+def connect(environ: Mapping[str, str] | None = None, limits: ClientConfig = LIMITS) -> Prolific:
     """The client that the environment describes: PROLIFIC_TOKEN or PROLIFIC_TOKEN_FILE, and PROLIFIC_API for
     rehearsals."""
     environ = os.environ if environ is None else environ
@@ -99,7 +99,7 @@ def _token(environ: Mapping[str, str]) -> str:
     token = (environ.get("PROLIFIC_TOKEN", "") or (_private(Path(path)) if path else "")).strip()
     if not token:
         said = "There is no token for Prolific."
-        raise SurroundingsError(said, "Set PROLIFIC_TOKEN, or PROLIFIC_TOKEN_FILE to a file with mode 0600.")
+        raise SetupError(said, "Set PROLIFIC_TOKEN, or PROLIFIC_TOKEN_FILE to a file with mode 0600.")
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise InputError(
             "The token for Prolific is more than one word.", "Copy it again from Prolific's settings."
@@ -111,10 +111,10 @@ def _private(path: Path) -> str:
     try:
         mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise SurroundingsError(f"The token file {path} cannot be read.", "Check PROLIFIC_TOKEN_FILE.") from None
+        raise SetupError(f"The token file {path} cannot be read.", "Check PROLIFIC_TOKEN_FILE.") from None
     if stat.S_IMODE(mode) & 0o077:
         said = f"The token file {path} can be read by others."
-        raise SurroundingsError(said, f"chmod 600 {path}, and consider the token known.")
+        raise SetupError(said, f"chmod 600 {path}, and consider the token known.")
     return text
 
 
@@ -128,7 +128,7 @@ def checked_id(value: str, what: str) -> str:
 class Prolific:
     """One account at Prolific, or a fake one at a loopback address."""
 
-    def __init__(self, token: str, base: str = API, limits: Limits = LIMITS) -> None:
+    def __init__(self, token: str, base: str = API, limits: ClientConfig = LIMITS) -> None:
         self.base = base.rstrip("/")
         if urlsplit(self.base).scheme != "https" and not is_loopback(self.base):
             said = "Prolific is only asked over https; plain http is for a rehearsal on this machine."
@@ -146,7 +146,7 @@ class Prolific:
     # the account
 
     async def me(self) -> dict[str, Any]:
-        return await self._object(Call("GET", "/users/me/"))
+        return await self._object(HttpRequest("GET", "/users/me/"))
 
     async def workspaces(self) -> list[dict[str, Any]]:
         return [found async for found in self._pages("/workspaces/", {})]
@@ -156,18 +156,18 @@ class Prolific:
     async def calculate(self, reward: int, places: int) -> Cost:
         """What a study costs with fees and taxes. Nothing is made, so it may be asked again."""
         body = {"reward": reward, "total_available_places": places}
-        found = await self._object(Call("POST", "/study-cost-calculator/", json=body, repeatable=True))
+        found = await self._object(HttpRequest("POST", "/study-cost-calculator/", json=body, repeatable=True))
         return Cost(_whole(found.get("total_cost")), _whole_or(found.get("fees")), _whole_or(found.get("vat")))
 
     async def create_study(self, fields: Mapping[str, Any]) -> Study:
-        return _study(await self._object(Call("POST", "/studies/", json=dict(fields), once=True)))
+        return _study(await self._object(HttpRequest("POST", "/studies/", json=dict(fields), once=True)))
 
     async def update_study(self, study: str, fields: Mapping[str, Any]) -> Study:
-        call = Call("PATCH", f"/studies/{checked_id(study, 'study')}/", json=dict(fields), repeatable=True)
+        call = HttpRequest("PATCH", f"/studies/{checked_id(study, 'study')}/", json=dict(fields), repeatable=True)
         return _study(await self._object(call))
 
     async def study(self, study: str) -> Study:
-        return _study(await self._object(Call("GET", f"/studies/{checked_id(study, 'study')}/")))
+        return _study(await self._object(HttpRequest("GET", f"/studies/{checked_id(study, 'study')}/")))
 
     async def studies(self) -> list[Study]:
         return [_study(found) async for found in self._pages("/studies/", {})]
@@ -175,7 +175,7 @@ class Prolific:
     async def transition_study(self, study: str, action: str) -> Study:
         """PUBLISH, PAUSE, START or STOP."""
         url = f"/studies/{checked_id(study, 'study')}/transition/"
-        return _study(await self._object(Call("POST", url, json={"action": action}, once=True)))
+        return _study(await self._object(HttpRequest("POST", url, json={"action": action}, once=True)))
 
     # submissions
 
@@ -185,32 +185,34 @@ class Prolific:
             yield listed(found, study)
 
     async def submission(self, submission: str) -> Submission:
-        return single(await self._object(Call("GET", f"/submissions/{checked_id(submission, 'submission')}/")))
+        return single(
+            await self._object(HttpRequest("GET", f"/submissions/{checked_id(submission, 'submission')}/"))
+        )
 
     async def transition(self, submission: str, action: str, **more: Any) -> None:
         url = f"/submissions/{checked_id(submission, 'submission')}/transition/"
-        await self._object(Call("POST", url, json={"action": action, **more}, once=True))
+        await self._object(HttpRequest("POST", url, json={"action": action, **more}, once=True))
 
     async def request_return(self, submission: str, reasons: Sequence[str]) -> None:
         url = f"/submissions/{checked_id(submission, 'submission')}/request-return/"
-        await self._object(Call("POST", url, json={"request_return_reasons": list(reasons)}, once=True))
+        await self._object(HttpRequest("POST", url, json={"request_return_reasons": list(reasons)}, once=True))
 
     async def bulk_approve(self, submissions: Sequence[str]) -> None:
         ids = [checked_id(submission, "submission") for submission in submissions]
-        await self._ask(Call("POST", "/submissions/bulk-approve/", json={"submission_ids": ids}, once=True))
+        await self._ask(HttpRequest("POST", "/submissions/bulk-approve/", json={"submission_ids": ids}, once=True))
 
     # bonuses
 
     async def prepare_bonus(self, study: str, rows: Iterable[tuple[str, int]]) -> Prepared:
         """Prepares a payment, which moves no money. `rows`: submission, minor units."""
         body = {"study_id": checked_id(study, "study"), "csv_bonuses": bonus_rows(rows)}
-        found = await self._object(Call("POST", "/submissions/bonus-payments/", json=body, once=True))
+        found = await self._object(HttpRequest("POST", "/submissions/bonus-payments/", json=body, once=True))
         return Prepared(_text(found, "id"), _whole(found.get("amount")), _whole(found.get("total_amount")))
 
     async def pay_bonus(self, bulk: str) -> None:
         """Moves the money. Prolific does it again when asked again, so it is asked once."""
         url = f"/bulk-bonus-payments/{checked_id(bulk, 'payment')}/pay/"
-        await self._ask(Call("POST", url, once=True))
+        await self._ask(HttpRequest("POST", url, once=True))
 
     # webhooks
 
@@ -219,7 +221,7 @@ class Prolific:
 
     async def create_hook_secret(self, workspace: str) -> dict[str, Any]:
         """A new secret for all webhooks of the workspace: the old one stops being used."""
-        call = Call("POST", "/hooks/secrets/", json={"workspace_id": workspace}, once=True)
+        call = HttpRequest("POST", "/hooks/secrets/", json={"workspace_id": workspace}, once=True)
         return await self._object(call)
 
     async def subscriptions(self, workspace: str) -> list[dict[str, Any]]:
@@ -228,12 +230,12 @@ class Prolific:
     async def subscribe(self, workspace: str, event: str, target: str) -> tuple[str, str]:
         """(subscription, the secret that confirms it)."""
         body = {"workspace_id": workspace, "event_type": event, "target_url": target}
-        answer = await self._ask(Call("POST", "/hooks/subscriptions/", json=body, once=True))
+        answer = await self._ask(HttpRequest("POST", "/hooks/subscriptions/", json=body, once=True))
         return _text(_mapping(answer), "id"), answer.headers.get("X-Hook-Secret", "") if answer else ""
 
     async def confirm(self, subscription: str, secret: str) -> None:
         url = f"/hooks/subscriptions/{checked_id(subscription, 'subscription')}/"
-        await self._object(Call("POST", url, json={"secret": secret}, repeatable=True))
+        await self._object(HttpRequest("POST", url, json={"secret": secret}, repeatable=True))
 
     # launches
 
@@ -241,7 +243,7 @@ class Prolific:
         """The public keys that launches are signed with."""
         scheme, host, port = origin(self.base)
         url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{JWKS}"
-        found = await self._object(Call("GET", url, keyless=True))
+        found = await self._object(HttpRequest("GET", url, keyless=True))
         return [key for key in found.get("keys", []) if isinstance(key, dict)]
 
     # how it is asked
@@ -251,7 +253,7 @@ class Prolific:
         seen: set[str] = set()
         while True:
             asked = urlencode({**query, "limit": PAGE, "offset": len(seen)})
-            found = await self._object(Call("GET", f"{url}?{asked}"))
+            found = await self._object(HttpRequest("GET", f"{url}?{asked}"))
             fresh = {_text(one, "id"): one for one in _objects(found.get("results")) if one.get("id") not in seen}
             for one in fresh.values():
                 yield one
@@ -259,10 +261,10 @@ class Prolific:
             if len(fresh) < PAGE:
                 return
 
-    async def _object(self, call: Call) -> dict[str, Any]:
+    async def _object(self, call: HttpRequest) -> dict[str, Any]:
         return _mapping(await self._ask(call))
 
-    async def _ask(self, call: Call) -> Answer | None:
+    async def _ask(self, call: HttpRequest) -> HttpResponse | None:
         """The answer; None where Prolific agreed and said nothing."""
         try:
             return await self._remote.call(call)
@@ -272,7 +274,7 @@ class Prolific:
             raise _refusal(call, error) from None
 
 
-def _refusal(call: Call, error: RemoteError) -> ProlificError:
+def _refusal(call: HttpRequest, error: RemoteError) -> ProlificError:
     code = error.status_code
     is_open = call.method != "GET" and not 400 <= code < 500
     if not code:
@@ -370,7 +372,7 @@ def minor(amount: float) -> int:
     return round(amount * 100)
 
 
-def _mapping(answer: Answer | None) -> dict[str, Any]:
+def _mapping(answer: HttpResponse | None) -> dict[str, Any]:
     found = answer.json if answer is not None else {}
     if not isinstance(found, dict):
         raise ProlificError("Prolific's answer has another shape than it documents.", "Update stillme.", 200, True)

@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from stillme.core.atomic import replace_file
-from stillme.core.errors import InputError, StillmeError, SurroundingsError, disk
+from stillme.core.errors import InputError, SetupError, StillmeError, disk
 from stillme.engine.http import is_loopback
 from stillme.study.db.store import Store, added
 from stillme.study.db.tables import hook
@@ -195,7 +195,7 @@ async def only_workspace(client: Prolific) -> str:
     found = [str(one.get("id")) for one in await client.workspaces()]
     if len(found) != 1:
         said = f"This token can use {len(found)} workspaces."
-        raise SurroundingsError(said, f"Say which with --workspace: {', '.join(found) or 'none'}.")
+        raise SetupError(said, f"Say which with --workspace: {', '.join(found) or 'none'}.")
     return found[0]
 
 
@@ -204,7 +204,5 @@ async def _secret(client: Prolific, workspace: str) -> str:
     known = [str(one["value"]) for one in await client.hook_secrets(workspace) if one.get("value")]
     value = known[0] if known else str((await client.create_hook_secret(workspace)).get("value") or "")
     if not value:
-        raise SurroundingsError(
-            "Prolific did not tell the webhook's secret.", f"Copy it from Prolific into {VARIABLE}."
-        )
+        raise SetupError("Prolific did not tell the webhook's secret.", f"Copy it from Prolific into {VARIABLE}.")
     return value

@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from stillme.core.errors import Fault, FaultsError, InputError
+from stillme.core.errors import ConfigIssue, ConfigIssuesError, InputError
 from stillme.engine.http import is_loopback
 from stillme.study.bundle import Bundle
 from stillme.study.db.store import Store
@@ -62,12 +62,14 @@ def read_filters(path: Path) -> tuple[dict[str, Any], ...]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise FaultsError([Fault(str(path), 0, "", f"cannot be read: {error.strerror}")]) from None
+        raise ConfigIssuesError([ConfigIssue(str(path), 0, "", f"cannot be read: {error.strerror}")]) from None
     except ValueError as error:
-        raise FaultsError([Fault(str(path), 0, "", f"is not JSON: {error}")]) from None
+        raise ConfigIssuesError([ConfigIssue(str(path), 0, "", f"is not JSON: {error}")]) from None
     if not isinstance(found, list) or not all(isinstance(one, dict) and one.get("filter_id") for one in found):
         problem = "is not a list of filters, each with a filter_id"
-        raise FaultsError([Fault(str(path), 0, "", problem)], "Write it as Prolific's API documents filters.")
+        raise ConfigIssuesError(
+            [ConfigIssue(str(path), 0, "", problem)], "Write it as Prolific's API documents filters."
+        )
     return tuple(found)
 
 

@@ -16,7 +16,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 
 if TYPE_CHECKING:
     import aiohttp
@@ -194,7 +194,7 @@ class Browser:
                 return await self._try(method, path, headers, **more)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 if time.monotonic() > until:
-                    raise SurroundingsError(
+                    raise SetupError(
                         f"{self.base} gave no answer for {self._patience:.0f} seconds ({error or type(error)}).",
                         "Look whether the server still runs.",
                     ) from None

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stillme.core.errors import InputError, SurroundingsError
+from stillme.core.errors import InputError, SetupError
 from stillme.study.rehearsal.bots import FULL, GONE, MANNERS, Bot, Manner, Told
 from stillme.study.rehearsal.browsing import Browser
 
@@ -72,7 +72,7 @@ class Process:
                 return self
             time.sleep(BEAT)
         self.kill()
-        raise SurroundingsError(f"{' '.join(self.words[:3])} did not start.", f"What it said is in {self.log}.")
+        raise SetupError(f"{' '.join(self.words[:3])} did not start.", f"What it said is in {self.log}.")
 
     def kill(self) -> None:
         """SIGKILL, to it and its workers; back when nobody listens there any more."""
@@ -140,7 +140,7 @@ class Stage:
             text=True,
         )
         if done.returncode:
-            raise SurroundingsError(f"stillme study {command} failed: {done.stderr.strip()}", "See above.")
+            raise SetupError(f"stillme study {command} failed: {done.stderr.strip()}", "See above.")
         return done.stdout
 
     def open(self) -> None:

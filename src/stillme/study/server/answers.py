@@ -17,7 +17,7 @@ from pydantic import Field
 from sqlalchemy import BindParameter, Connection, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from stillme.core.yaml import Frozen
+from stillme.core.yaml import StrictModel
 from stillme.study.bundle import COMMENT, LONGEST_COMMENT, Bundle
 from stillme.study.db import seats
 from stillme.study.db.deal import Screen, allowed
@@ -32,7 +32,7 @@ LATEST_REV = 2**53 - 1  # what a browser can count exactly
 LONGEST_AWAY = 24 * 3600 * 1000  # milliseconds
 
 
-class Operation(Frozen):
+class Operation(StrictModel):
     """One thing that a rater did. `rev` decides between values of a field; `age`: milliseconds in the queue."""
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{8,64}$")]
@@ -45,7 +45,7 @@ class Operation(Frozen):
     age: Annotated[int, Field(ge=0, le=LATEST_REV)] = 0
 
 
-class Operations(Frozen):
+class Operations(StrictModel):
     """What a page sends at once."""
 
     operations: Annotated[tuple[Operation, ...], Field(min_length=1, max_length=MOST)]

@@ -18,7 +18,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from stillme.core.atomic import replace_database
-from stillme.core.errors import InputError, SurroundingsError, disk
+from stillme.core.errors import InputError, SetupError, disk
 from stillme.study.server.export import sha256
 
 PATIENCE = 30  # seconds
@@ -91,8 +91,8 @@ def _checked(file: Path, path: Path) -> Backup:
     return Backup(path, sha256(file), answers, people)
 
 
-def _broken(file: Path, why: str) -> SurroundingsError:
-    return SurroundingsError(f"{file} is not a whole database of a study: {why}.", "Use another backup.")
+def _broken(file: Path, why: str) -> SetupError:
+    return SetupError(f"{file} is not a whole database of a study: {why}.", "Use another backup.")
 
 
 def _prune(folder: Path, keep: int) -> int:
@@ -128,4 +128,4 @@ def _same(path: Path) -> None:
     """A backup whose hash is not the one that was noted is not used."""
     noted = path.with_suffix(".db.sha256")
     if noted.is_file() and noted.read_text(encoding="ascii").split()[0] != sha256(path):
-        raise SurroundingsError(f"{path} is not what it was when it was made.", "Use another backup.")
+        raise SetupError(f"{path} is not what it was when it was made.", "Use another backup.")

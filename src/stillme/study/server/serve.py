@@ -23,7 +23,7 @@ from sqlalchemy import Connection, func, select
 from starlette.applications import Starlette
 from uvicorn.supervisors import Multiprocess
 
-from stillme.core.errors import InputError, StillmeError, SurroundingsError, disk
+from stillme.core.errors import InputError, SetupError, StillmeError, disk
 from stillme.core.lock import Lock
 from stillme.study import bundle as bundles
 from stillme.study.db import seats
@@ -37,7 +37,7 @@ from stillme.study.server.app import make_app
 from stillme.study.server.desk import Entry, Serving, Steady, Study
 from stillme.web import server
 from stillme.web.middleware import Hosts, secret
-from stillme.web.server import Patience
+from stillme.web.server import RequestTimeoutMiddleware
 
 log = logging.getLogger("stillme.study")
 SWEEP = 20  # seconds between looks at leases
@@ -86,7 +86,7 @@ def open_study(options: Options) -> Study:
             write_now(store.engine, lambda c: seats.attach(c, bundle, serving.clock()))
             mark = write_now(store.engine, lambda c: _marked(c, keys))
         if mark != keys.mark:
-            raise SurroundingsError(
+            raise SetupError(
                 f"The secret in {data} is not the one that this study was begun with: nobody would be recognised.",
                 "Put the file secret of the old data folder there; it belongs to the database.",
             )
@@ -174,7 +174,7 @@ def _config(options: Options, made: str | Callable[[], Starlette]) -> uvicorn.Co
         forwarded_allow_ips="127.0.0.1,::1",
         timeout_graceful_shutdown=5,
         timeout_keep_alive=30,
-        http=Patience,
+        http=RequestTimeoutMiddleware,
     )
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.study.server.codebook import Column, Sheet
 
 Form = Literal["parquet", "csv"]
@@ -112,7 +112,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise SurroundingsError(
+        raise SetupError(
             "Parquet files are written by pyarrow, which is not installed.",
             "Install it with: pip install pyarrow. Or export with --format csv.",
         ) from None

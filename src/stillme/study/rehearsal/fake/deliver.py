@@ -9,13 +9,13 @@ import hmac
 import json
 from urllib.parse import urlsplit
 
-from stillme.engine.http import Call, Client, Limits, RemoteError
+from stillme.engine.http import Client, ClientConfig, HttpRequest, RemoteError
 from stillme.study.rehearsal.fake.world import Found, World
 
 TRIES = 13
 BEAT = 0.05  # seconds between two looks for something to send
 LONGEST_PAUSE = 30.0  # seconds
-LIMITS = Limits(timeout_s=10, deadline_s=10, attempts=1, concurrency=8)
+LIMITS = ClientConfig(timeout_s=10, deadline_s=10, attempts=1, concurrency=8)
 
 
 def signed(secret: str, event: Found, at: int) -> tuple[bytes, dict[str, str]]:
@@ -69,7 +69,9 @@ class Courier:
         client = self._clients.setdefault(base, Client(base, LIMITS))
         body, headers = signed(self._world.secret, event, int(self._world.clock()))
         try:
-            await client.call(Call("POST", target.path, body=body, headers=headers, accepts=("",), once=True))
+            await client.call(
+                HttpRequest("POST", target.path, body=body, headers=headers, accepts=("",), once=True)
+            )
         except RemoteError:
             return False
         return True

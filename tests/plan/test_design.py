@@ -9,7 +9,7 @@ import pytest
 
 from stillme import editors, judges, measures
 from stillme.core import images
-from stillme.core.errors import SurroundingsError
+from stillme.core.errors import SetupError
 from stillme.core.records import EditReply, JudgeReply, Status
 from stillme.engine.progress import Progress
 from stillme.engine.threads import StopEvent
@@ -95,11 +95,11 @@ def test_a_design_is_read_back_as_it_was_made(controlled: Config) -> None:
 def test_a_configuration_that_was_changed_in_the_ledger_is_refused(
     controlled: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Run.hold(controlled.run, controlled.protocol) as held:
+    with Run.open_for_writing(controlled.run, controlled.protocol) as held:
         record_design(held, make_design(controlled, gather(held, controlled, Progress())))
         kept = held.last_audit()
         monkeypatch.setattr(held, "last_audit", lambda: {**kept, "portraits": kept["portraits"] * 2})
-        with pytest.raises(SurroundingsError, match="a portrait is listed twice"):
+        with pytest.raises(SetupError, match="a portrait is listed twice"):
             load_design(held)
 
 

@@ -68,7 +68,6 @@ def test_every_writing_command_says_so_and_works_when_there_is_room(
 ) -> None:
     run = disk / "run"
     shutil.copytree(audited / "run", run)
-    shutil.rmtree(run / ".analysis", ignore_errors=True)  # so that it has to be written too
     whole = rows(run)
     dump_audit(tmp_path / "audit.yaml", run=str(run), judges=[*audit_data()["judges"], THIRD])  # type: ignore[misc]
     full = fill(disk)
